@@ -1,4 +1,4 @@
-"""Importance sampling of a new model: its prior given a fit, Laplace proposal, and weights."""
+"""Importance sampling of a new model: prior given a fit, Laplace proposal, weighted draws."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -6,11 +6,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy import stats
-from scipy.special import gammaln, softmax
+from scipy.special import gammaln, logsumexp, softmax
 
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.estimands import Items, Reference, estimands
+from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.inference.posterior import (
     Draws,
     draw_difficulties,
@@ -19,6 +22,8 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import Rows, draw_effects
+from bayescontam.inference.result import Fit
+from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.effects import variance_components
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.marginal import make_lattice
@@ -26,6 +31,8 @@ from bayescontam.model.priors import SMALLEST, distribution, stretch_of_draws
 from bayescontam.parallel import usable_cores
 from bayescontam.updating.new_model import ItemBlock, ItemDifficulties, Marginal, NewModel
 
+DRAWS = 1000  # draws that are completed and weighed, unless requested otherwise
+FEWEST = 100  # equally weighted draws below which means and intervals are too rough
 FREEDOM = 15.0  # degrees of freedom of proposals: tails heavier than those of what they stand for
 _STEP = 0.2
 _STEPS = 2
@@ -345,19 +352,88 @@ def fit_log_weights(table: FloatArray, known: IntArray, log_weights: FloatArray)
 
 
 @dataclass(frozen=True, eq=False)
-class ImportanceSample:
-    """Draws of the joint model."""
+class WeightedUpdate:
+    """Draws of the joint posterior of a fit and a newcomer, with their weights."""
 
-    draws: Draws  # of the joint design
-    origin: IntArray  # dims (draw,): the draw of the fit that each belongs to, chains joined
-    log_ratio: FloatArray  # dims (draw,): log importance ratios
-    predicted: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
+    newcomer: NewModel
+    # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
+    # model
+    groups: dict[str, xr.Dataset]
+    weights: DrawWeights  # pareto-smoothed
+    # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
+    # weighed, and of the predicted weights of all draws of the fit.
+    pareto_k: float
+    log_evidence: float  # log probability of the newcomer's responses given those of the fit
+
+    @property
+    def most_k(self) -> float:
+        """Largest `pareto_k` that this number of draws can be trusted with."""
+        return max_pareto_k(len(self.weights.share))
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the weights cannot be trusted; None where they can."""
+        if not self.pareto_k <= self.most_k:
+            return (
+                "the new responses move the fit's parameters too far for its draws (Pareto k"
+                f" {self.pareto_k:.2f}, at most {self.most_k:.2f})"
+            )
+        if self.weights.ess < FEWEST:
+            worth = f"{self.weights.ess:.0f} after weighing, {FEWEST} are needed"
+            return f"the fit's draws are worth {worth}"
+        return None
+
+    def p_better(self) -> pd.DataFrame:
+        """Return how probably the newcomer is better than each model of the fit."""
+        group = self.groups["estimands"].isel(chain=0)
+        answered = group["accuracy"].notnull().all("draw").to_numpy()
+        ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
+        better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
+        share = np.einsum("d,dmb->mb", self.weights.share, better)
+        share = np.where(answered[:-1] & answered[-1:], share[:-1], np.nan)
+        coords = {"other": group["model"].to_numpy()[:-1], "benchmark": group["benchmark"]}
+        return probabilities(xr.DataArray(share, coords, ("other", "benchmark")))
+
+    def estimands(self, level: float) -> pd.DataFrame:
+        """Return one row for each estimand of the newcomer."""
+        tables = {
+            group: summarise(
+                with_p_best(values).sel(model=self.newcomer.name, drop=True), level, self.weights
+            )
+            for group, values in self.groups.items()
+        }
+        table = tables["estimands"]
+        if (parts := tables.get("estimands_by_concept")) is not None:
+            design = self.newcomer.design
+            owner = [design.benchmarks[k] for k in design.benchmark_of_unit]
+            owners = dict(zip(design.units, owner, strict=True))
+            parts.insert(0, "benchmark", parts["concept"].map(owners))
+            table.insert(1, "concept", "")
+            table = pd.concat([table, parts], ignore_index=True)
+        return table
 
 
-def importance_sample(
-    posterior: xr.Dataset, newcomer: NewModel, most: int, rng: np.random.Generator
-) -> ImportanceSample:
-    """Complete draws of a fit by a newcomer's effects."""
+def probabilities(better: xr.DataArray) -> pd.DataFrame:
+    """Return probabilities, dims (benchmark, other), as ``benchmark, other, probability``."""
+    series = better.rename("probability").transpose("benchmark", "other").to_series()
+    return series.dropna().reset_index()
+
+
+def update_draws(
+    fit: Fit,
+    newcomer: NewModel,
+    reference: Reference,
+    rng: np.random.Generator,
+    most: int = DRAWS,
+    items: Items = "all",
+    sampled: bool = False,
+) -> WeightedUpdate:
+    """Weigh draws of a fit by the probability of a newcomer's responses given them."""
+    # Difficulties and effects of single responses are summed out by quadrature, in the fit's
+    # responses too. The newcomer's abilities and slopes are proposed once for each draw, near their
+    # mode. Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
+    # Journal of Machine Learning Research 25(72), arXiv:1507.02646.
+    posterior = fit.joint_posterior()
     known = Completion.of(posterior, newcomer, rng)
     first = known.draws.spaced(max(_FEW, int(_FIRST * most)))
     few = first[:: max(1, len(first) // _FEW)]
@@ -369,16 +445,25 @@ def importance_sample(
     predicted = fit_log_weights(features(posterior), first, log_begun)
     chance = softmax(predicted)
     # The others are drawn by their chances, evenly.
-    reached, count = np.cumsum(chance), most - len(first)
-    wanted = (np.arange(count) + rng.random()) / count * reached[-1]
+    reached, left = np.cumsum(chance), most - len(first)
+    wanted = (np.arange(left) + rng.random()) / left * reached[-1]
     second = np.minimum(np.searchsorted(reached, wanted, side="right"), len(chance) - 1)
     rest, log_rest = known.complete(second, start)
     origin = np.concatenate([first, second])
+    count, share = len(origin), len(first) / len(origin)
     # Both parts are draws from one mixture of draws of the fit.
-    share = len(first) / len(origin)
     mixture = share + (1 - share) * chance[origin] * len(known.draws)
     log_ratio = np.concatenate([log_begun, log_rest]) - np.log(mixture)
-    return ImportanceSample(_joined([begun, rest]), origin, log_ratio, predicted)
+    log_share, pareto_k = psis_weights(log_ratio)
+    tails = np.stack([pareto_k, psis_weights(predicted)[1]])
+    draws = _joined([begun, rest])
+    return WeightedUpdate(
+        newcomer,
+        estimands(draws, newcomer.built, (1, count), reference, items, rng, sampled),
+        DrawWeights(np.exp(log_share), origin, (posterior.sizes["chain"], posterior.sizes["draw"])),
+        float(np.where(np.isfinite(tails), tails, np.inf).max()),
+        float(logsumexp(log_ratio) - np.log(count)),
+    )
 
 
 def _scale(draws: Draws) -> FloatArray | None:

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import xarray as xr
-from scipy.special import logsumexp
 
 from bayescontam._progress import stage
 from bayescontam._random import fresh_seed, stream
@@ -19,24 +17,21 @@ from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.checks import Outcome, Thresholds
-from bayescontam.inference.estimands import Items, Reference, estimands, reference_level
-from bayescontam.inference.loo import max_pareto_k, psis_weights
+from bayescontam.inference.estimands import Reference, reference_level
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise, with_p_best
+from bayescontam.inference.summary import WEIGHTED_COLUMNS
 from bayescontam.model.build import COORDINATES
 from bayescontam.model.terms import benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
-from bayescontam.updating.importance import importance_sample
+from bayescontam.updating.importance import DRAWS, FEWEST, probabilities, update_draws
 from bayescontam.updating.new_model import NewModel, make_newcomer
 
 __all__ = ["Entry", "Update", "join", "update"]
 
 
-DRAWS = 1000  # draws that are completed and weighed, unless requested otherwise
-FEWEST = 100  # equally weighted draws below which means and intervals are too rough
 MAX_PARETO_K = 1.0  # Pareto k of weights that more draws would not help
 _UNDERSTOOD = {
     *COORDINATES, "a", "beta", "beta_bar", "beta_benchmark", "beta_model", "delta",
@@ -46,97 +41,6 @@ _UNDERSTOOD = {
 """Parameters whose meaning for a newcomer is known here."""
 Refit = Literal["auto", "never", "always"]
 """When old and new responses are fitted together: where weights cannot be trusted, …"""
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedUpdate:
-    """Draws of the joint posterior of a fit and a newcomer, with their weights."""
-
-    newcomer: NewModel
-    # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
-    # model
-    groups: dict[str, xr.Dataset]
-    weights: DrawWeights  # pareto-smoothed
-    # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
-    # weighed, and of the predicted weights of all draws of the fit.
-    pareto_k: float
-    log_evidence: float  # log probability of the newcomer's responses given those of the fit
-
-    @property
-    def most_k(self) -> float:
-        """Largest `pareto_k` that this number of draws can be trusted with."""
-        return max_pareto_k(len(self.weights.share))
-
-    @property
-    def doubt(self) -> str | None:
-        """Why the weights cannot be trusted; None where they can."""
-        if not self.pareto_k <= self.most_k:
-            return (
-                "the new responses move the fit's parameters too far for its draws (Pareto k"
-                f" {self.pareto_k:.2f}, at most {self.most_k:.2f})"
-            )
-        if self.weights.ess < FEWEST:
-            worth = f"{self.weights.ess:.0f} after weighing, {FEWEST} are needed"
-            return f"the fit's draws are worth {worth}"
-        return None
-
-    def p_better(self) -> pd.DataFrame:
-        """Return how probably the newcomer is better than each model of the fit."""
-        group = self.groups["estimands"].isel(chain=0)
-        answered = group["accuracy"].notnull().all("draw").to_numpy()
-        ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
-        better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
-        share = np.einsum("d,dmb->mb", self.weights.share, better)
-        share = np.where(answered[:-1] & answered[-1:], share[:-1], np.nan)
-        coords = {"other": group["model"].to_numpy()[:-1], "benchmark": group["benchmark"]}
-        return _probabilities(xr.DataArray(share, coords, ("other", "benchmark")))
-
-    def estimands(self, level: float) -> pd.DataFrame:
-        """Return one row for each estimand of the newcomer."""
-        tables = {
-            group: summarise(
-                with_p_best(values).sel(model=self.newcomer.name, drop=True), level, self.weights
-            )
-            for group, values in self.groups.items()
-        }
-        table = tables["estimands"]
-        if (parts := tables.get("estimands_by_concept")) is not None:
-            design = self.newcomer.design
-            owner = [design.benchmarks[k] for k in design.benchmark_of_unit]
-            owners = dict(zip(design.units, owner, strict=True))
-            parts.insert(0, "benchmark", parts["concept"].map(owners))
-            table.insert(1, "concept", "")
-            table = pd.concat([table, parts], ignore_index=True)
-        return table
-
-
-def update_draws(
-    fit: Fit,
-    newcomer: NewModel,
-    reference: Reference,
-    rng: np.random.Generator,
-    most: int = DRAWS,
-    items: Items = "all",
-    sampled: bool = False,
-) -> WeightedUpdate:
-    """Weigh draws of a fit by the probability of a newcomer's responses given them."""
-    # Difficulties and effects of single responses are summed out by quadrature, in the fit's
-    # responses too. The newcomer's abilities and slopes are proposed once for each draw, near their
-    # mode. Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
-    # Journal of Machine Learning Research 25(72), arXiv:1507.02646.
-    posterior = fit.joint_posterior()
-    admitted = importance_sample(posterior, newcomer, most, rng)
-    log_share, pareto_k = psis_weights(admitted.log_ratio)
-    tails = np.stack([pareto_k, psis_weights(admitted.predicted)[1]])
-    shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    count = len(admitted.log_ratio)
-    return WeightedUpdate(
-        newcomer,
-        estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
-        DrawWeights(np.exp(log_share), admitted.origin, shape),
-        float(np.where(np.isfinite(tails), tails, np.inf).max()),
-        float(logsumexp(admitted.log_ratio) - np.log(count)),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +104,7 @@ def _entry(
         table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
         keys = [key for key in ("benchmark", "concept", "quantity") if key in table]
         table = table[[*keys, *WEIGHTED_COLUMNS]].reset_index(drop=True)
-        better = _probabilities(joint.p_better().sel(model=name, drop=True))
+        better = probabilities(joint.p_better().sel(model=name, drop=True))
         verdict = f"fitted together with the old responses: {reason}"
         verdict += _failed(joint, "; checks that failed: ")
     table.insert(0, "model", name)
@@ -215,12 +119,6 @@ def _failed(fit: Fit, before: str) -> str:
     """Return the names of the checks that a fit has failed, if any, after some words."""
     failed = [check.name for check in fit.checks() if check.outcome is Outcome.FAILED]
     return f"{before}{', '.join(failed)}" if failed else ""
-
-
-def _probabilities(better: xr.DataArray) -> pd.DataFrame:
-    """Return probabilities, dims (benchmark, other), as ``benchmark, other, probability``."""
-    series = better.rename("probability").transpose("benchmark", "other").to_series()
-    return series.dropna().reset_index()
 
 
 def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:

@@ -16,9 +16,9 @@ from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
 from bayescontam.updating import importance as admission
-from bayescontam.updating.importance import Completion, expectation, propose
+from bayescontam.updating.importance import Completion, expectation, propose, update_draws
 from bayescontam.updating.new_model import NewModel, make_newcomer
-from bayescontam.updating.update import join_responses, refit_reason, split_models, update_draws
+from bayescontam.updating.update import join_responses, refit_reason, split_models
 from tests.support.given_fits import changed, counts_spec, counts_table, given_fit
 
 
