@@ -1,6 +1,5 @@
 """Estimators of studies: posteriors, by models compiled once for many tables, and the bootstrap."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -11,13 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pymc as pm
 import xarray as xr
-from numpy.typing import NDArray
 from scipy.special import logit
 
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.calibration.jax_sampler import Vectors, chees, precision
-from bayescontam.calibration.quantities import Key
+from bayescontam.calibration.quantities import Key, as_dataset
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.sampling import Sampling, sample_model
@@ -60,15 +58,6 @@ class SampledDraws:
     posterior: xr.Dataset  # dims (chain, draw, …)
     diverged: float  # share of draws that diverged
     built: BuiltModel  # with the data of the table that was fitted
-
-
-def as_dataset(values: Mapping[str, NDArray[Any]]) -> xr.Dataset:
-    """Return draws of variables, dims (chain, draw, …), without labels."""
-    data = {}
-    for name, each in values.items():
-        dims = [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
-        data[name] = (("chain", "draw", *dims), each)
-    return xr.Dataset(data)
 
 
 class ReusableModel:

@@ -1,6 +1,6 @@
 """Quantities of a truth and of a fit, at one reference contamination."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -34,6 +34,17 @@ _CLOSEST = 1e-15
 TOLD_AT_REFERENCE = {"genuine_ability", "overfitting", "overfitting_fraction", "spillover"}
 """Estimands whose meaning depends on the reference."""
 _SAME = 1e-9
+
+
+def as_dataset(
+    values: Mapping[str, NDArray[Any]], named: Mapping[str, Sequence[Any]] = {}
+) -> xr.Dataset:
+    """Return draws of variables, dims (chain, draw, …), by names where these are known."""
+    data = {}
+    for name, each in values.items():
+        dims = named.get(name) or [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
+        data[name] = (("chain", "draw", *dims), each)
+    return xr.Dataset(data)
 
 
 @dataclass(frozen=True, eq=False)

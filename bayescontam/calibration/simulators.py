@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from bayescontam._types import FloatArray
 from bayescontam.calibration.posterior_sbc import Observed
-from bayescontam.calibration.quantities import Key, measure
+from bayescontam.calibration.quantities import Key, as_dataset, measure
 from bayescontam.calibration.study import Cell, Plan, fixed_values, validate_fixed_parameters
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
@@ -106,7 +106,7 @@ def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Ke
     built, rng = build(spec, responses), plan.stream("quantities")
     drawn = _Forward(built.model)(rng)
     del drawn["n_correct"]
-    parameters = _dataset(drawn, built)
+    parameters = _one_draw(drawn, built)
     draws = with_own_effects(stack_draws(parameters, built.design), built, rng)
     draws, _ = draw_contamination(draws, built, rng)
     return tuple(measure(parameters, draws, built, plan).keys)
@@ -205,7 +205,7 @@ class FromModel:
             problem = f"nothing can be drawn with these values: {error}"
             raise SpecError([Fault(plan.source, problem, column="simulator.parameters")]) from error
         counts = drawn.pop("n_correct")
-        parameters = _dataset(drawn, self._built)
+        parameters = _one_draw(drawn, self._built)
         draws = stack_draws(parameters, self._built.design)
         rng = plan.stream(name, replicate, "counts")
         if self._built.design.exposure is not None:
@@ -264,12 +264,7 @@ class _Forward:
         return dict(zip(self.names, self._function(), strict=True))
 
 
-def _dataset(drawn: dict[str, FloatArray], built: BuiltModel) -> xr.Dataset:
+def _one_draw(drawn: Mapping[str, FloatArray], built: BuiltModel) -> xr.Dataset:
     """Return one draw of each variable as draws of a posterior are."""
-    data = {}
-    for name, values in drawn.items():
-        dims = built.model.named_vars_to_dims.get(name) or [
-            f"{name}_dim_{axis}" for axis in range(np.ndim(values))
-        ]
-        data[name] = (("chain", "draw", *dims), np.asarray(values)[None, None])
-    return xr.Dataset(data)
+    values = {name: np.asarray(each)[None, None] for name, each in drawn.items()}
+    return as_dataset(values, built.model.named_vars_to_dims)
