@@ -105,7 +105,7 @@ class Design:
     additive: bool
     # accuracy of blind guessing, dims (item,); None where items have none of their own
     item_guess: FloatArray | None
-    whole: "Design | None" = None  # the table that it is a part of, if it is one
+    whole: "Design | None" = None  # the table that was fitted, if this has other rows or items
     like: IntArray | None = None  # the item of `whole` that each item stands for; None: itself
     centring: Centring | None = None  # None where the model spec uses no contamination
 
