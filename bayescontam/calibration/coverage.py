@@ -26,8 +26,8 @@ _CONSTANT = 1e-12
 class Means:
     """Mean of each group, dims (group,)."""
 
-    mean: FloatArray  # naN where a group has no value
-    # monte Carlo standard error. Values of one cluster may depend on each other in any way,
+    mean: FloatArray  # NaN where a group has no value
+    # Monte Carlo standard error. Values of one cluster may depend on each other in any way,
     # clusters are independent. NaN where a group has fewer than two clusters.
     error: FloatArray
     # count, clusters: values, and clusters that have any

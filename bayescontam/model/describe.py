@@ -24,7 +24,7 @@ def mathematics(spec: ModelSpec) -> list[str]:
         stretched=[name for name in _used(spec) if is_stretched(name, spec)],
         repr=repr,
     )
-    return text.splitlines()
+    return text.rstrip("\n").split("\n")
 
 
 @cache

@@ -359,7 +359,7 @@ class WeightedUpdate:
     # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
     # model
     groups: dict[str, xr.Dataset]
-    weights: DrawWeights  # pareto-smoothed
+    weights: DrawWeights  # Pareto-smoothed
     # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
     # weighed, and of the predicted weights of all draws of the fit.
     pareto_k: float
