@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayescontam.calibration.replicate import ReplicateRunner
+from bayescontam.calibration.runner import ReplicateRunner
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.inference.convergence import convergence

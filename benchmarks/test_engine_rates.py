@@ -21,8 +21,7 @@ import pytest
 
 import bayescontam
 from bayescontam._files import atomic_path
-from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws
-from bayescontam.calibration.samplers import NutpieSampler
+from bayescontam.calibration.estimators import NutpieSampler, ReusableModel, SampledDraws
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.inference.convergence import convergence
 from bayescontam.specs.registry import load_model

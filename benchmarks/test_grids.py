@@ -12,7 +12,7 @@ import pytest
 
 from bayescontam.calibration import jax_sampler as chees
 from bayescontam.calibration import jax_sampler as vectors
-from bayescontam.calibration.reusable_model import ReusableModel
+from bayescontam.calibration.estimators import ReusableModel
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
@@ -46,7 +46,7 @@ def test_grids_and_gradients_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def compiled() -> Callable[[int], Any]:
     """Return a function of a seed that samples one table, compiled."""
-    from bayescontam.calibration.jax_sampler import JaxSampler
+    from bayescontam.calibration.estimators import JaxSampler
 
     plan, cell = planned("prior", "hierarchical", models=8, benchmarks=2, items=400)
     table = simulator_of(plan, cell)(0).responses

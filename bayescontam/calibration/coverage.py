@@ -1,7 +1,6 @@
 """Coverage, width, interval score and bias, with clustered errors."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,7 @@ from bayescontam.calibration.storage import LEVELS, interval_columns
 
 GROUP = ["cell", "estimator", "quantity"]
 ALL, PASSED, MISSED = "all fits", "without failures", "failures as misses"
-COUNTED = (ALL, PASSED, MISSED)
-"""The three ways in which failed fits are counted."""
+COUNTED = (ALL, PASSED, MISSED)  # the three ways in which failed fits are counted
 COLUMNS = (
     *GROUP, "counted", "level", "coverage", "mc_se", "width", "interval_score", "bias", "rmse",
     "n", "n_failed", "replicates", "n_constant", "n_undefined", "width_se", "interval_score_se",
@@ -28,8 +26,8 @@ _CONSTANT = 1e-12
 class Means:
     """Mean of each group, dims (group,)."""
 
-    mean: FloatArray  # naN where a group has no value
-    # monte Carlo standard error. Values of one cluster may depend on each other in any way,
+    mean: FloatArray  # NaN where a group has no value
+    # Monte Carlo standard error. Values of one cluster may depend on each other in any way,
     # clusters are independent. NaN where a group has fewer than two clusters.
     error: FloatArray
     # count, clusters: values, and clusters that have any
@@ -57,14 +55,12 @@ def clustered_means(values: FloatArray, group: IntArray, cluster: IntArray, grou
 
 
 def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how often the intervals of a study hold the truth.
-
-    Rows of the same cell, estimator and quantity are taken together, whatever their
-    ``where``. Their errors are those of means over replicates: intervals of one replicate
-    come from the same data, and are not taken to be independent. Second fits of audits do
-    not count, nor do quantities that are constant by definition (sd 0 at the truth, such as
-    overfitting where every item is clean), nor what has no value; see `undefined`.
-    """
+    """Return how often the intervals of a study hold the truth."""
+    # Rows of the same cell, estimator and quantity are taken together, whatever their `where`.
+    # Their errors are those of means over replicates: intervals of one replicate come from the same
+    # data, and are not taken to be independent. Second fits of audits do not count, nor do
+    # quantities that are constant by definition (sd 0 at the truth, such as overfitting where every
+    # item is clean), nor what has no value; see `undefined`.
     first = rows[~rows["audit"]]
     lacking = undefined(first)
     used = first[~lacking]
@@ -92,7 +88,9 @@ def coverage_table(rows: pd.DataFrame) -> pd.DataFrame:
             figures = {**common, **own.intervals(level, counted == MISSED)}
             parts.append(named.assign(counted=counted, level=level / 100, **figures))
     result = pd.concat(parts, ignore_index=True)
-    order = result.sort_values([*GROUP, "counted", "level"], key=_in_order, kind="stable")
+    result["counted"] = pd.Categorical(result["counted"], COUNTED, ordered=True)
+    order = result.sort_values([*GROUP, "counted", "level"], kind="stable")
+    order["counted"] = order["counted"].astype(str)
     return order[order["n"] > 0][list(COLUMNS)].reset_index(drop=True)
 
 
@@ -111,10 +109,6 @@ def undefined(rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
     partly = ~np.isfinite(rows["mean"].to_numpy(dtype=float))
     failed: npt.NDArray[np.bool_] = (rows["status"] == "failed").to_numpy()
     return nowhere | (partly & ~failed)
-
-
-def _in_order(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    return column.map(COUNTED.index) if column.name == "counted" else column
 
 
 class _CoverageRows:
@@ -152,11 +146,14 @@ class _CoverageRows:
         if failures_miss:
             held &= ~self.failed
         coverage = self._means(held.astype(float))
+        # The error of shares is not zero where all replicates agree.
+        none = (coverage.error == 0) & ((coverage.mean == 0) | (coverage.mean == 1))
+        m = coverage.clusters.astype(float)
         width, score = high - low, interval_score(low, high, self.truth, level)
         widths, scores = self._means(width), self._means(score)
         return {
             "coverage": coverage.mean,
-            "mc_se": _coverage_error(coverage),
+            "mc_se": np.where(none, np.sqrt((m + 1) / (m + 3)) / (m + 2), coverage.error),
             "width": widths.mean,
             "width_se": widths.error,
             "interval_score": scores.mean,
@@ -168,68 +165,22 @@ class _CoverageRows:
         return clustered_means(values, self.group, self.cluster, self.groups)
 
     def _ranking(self, score: FloatArray) -> dict[str, FloatArray]:
-        """Return places of the estimators by score, and how far they are behind the best.
-
-        Only tables count that all estimators of a cell and quantity have a score of.
-        """
-        pairs = self._pairs
-        scores = np.full(pairs.shape, np.nan)
-        scores[pairs.unit, pairs.estimator] = score
-        whole = (np.isfinite(scores) | ~pairs.present[pairs.block]).all(axis=1)
-        owner = np.where(pairs.present, pairs.group, -1)[pairs.block]
-        counted = whole[:, None] & (owner >= 0)
-        means = np.full(self.groups, np.nan)
-        sums = np.bincount(owner[counted], scores[counted], minlength=self.groups)
-        sizes = np.bincount(owner[counted], minlength=self.groups)
-        np.divide(sums, sizes, out=means, where=sizes > 0)
-        table = np.where(pairs.present, means[pairs.group], np.nan)
-        compared = np.isfinite(table).sum(axis=1) > 1
-        table[~compared] = np.nan
-        best = np.where(np.isfinite(table), table, np.inf).argmin(axis=1)
-        behind = scores - scores[np.arange(len(scores)), best[pairs.block]][:, None]
-        comparable = counted & compared[pairs.block][:, None]
-        cluster = np.broadcast_to(pairs.replicate[:, None], comparable.shape)[comparable]
-        # A replicate is a cluster of its own in each group.
-        cluster = cluster * self.groups + owner[comparable]
-        lag = clustered_means(behind[comparable], owner[comparable], cluster, self.groups)
-        rank = np.full(self.groups, np.nan)
-        ranked = pd.DataFrame(table).rank(axis=1, method="min").to_numpy()
-        rank[pairs.group[pairs.present]] = ranked[pairs.present]
-        return {"score_rank": rank, "score_behind": lag.mean, "score_behind_se": lag.error}
-
-    @cached_property
-    def _pairs(self) -> "_Pairs":
-        table = self.table
-        keys = ["cell", "quantity", "replicate", "where"]
-        block, unit = (
-            np.asarray(table.groupby(names, sort=False, observed=True).ngroup(), dtype=np.int64)
-            for names in (keys[:2], keys)
-        )
-        estimator = pd.factorize(table["estimator"])[0].astype(np.int64)
-        shape = int(unit.max(initial=-1)) + 1, int(estimator.max(initial=-1)) + 1
-        _, first = np.unique(unit, return_index=True)
-        group = np.zeros((block.max(initial=-1) + 1, shape[1]), dtype=np.int64)
-        present = np.zeros(group.shape, dtype=bool)
-        group[block, estimator], present[block, estimator] = self.group, True
-        replicate = table["replicate"].to_numpy(dtype=np.int64)
-        return _Pairs(unit, estimator, shape, block[first], replicate[first], group, present)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Which rows of several estimators are of the same table and quantity."""
-
-    # unit, estimator: (row,): number of the interval that all estimators report, and of the
-    # estimator
-    unit: IntArray
-    estimator: IntArray
-    shape: tuple[int, int]  # how many there are of both
-    # block, replicate: (unit,): number of its cell and quantity, and its replicate
-    block: IntArray
-    replicate: IntArray
-    # group, present: (block, estimator): number of the group, and whether there is one
-    group: IntArray
-    present: npt.NDArray[np.bool_]
+        """Return places of the estimators by score, and how far they are behind the best."""
+        # Only tables count that all estimators of a cell and quantity have a score of.
+        names = ["cell", "quantity", "replicate", "where", "estimator"]
+        rows = self.table[names].reset_index(drop=True).assign(group=self.group, score=score)
+        unit = rows.groupby(names[:4], sort=False, observed=True).ngroup()
+        estimators = rows.groupby(names[:2], observed=True)["estimator"].transform("nunique")
+        scored = rows["score"].notna().groupby(unit).transform("sum")
+        compared = ((scored == estimators) & (estimators > 1)).to_numpy()
+        means = pd.Series(self._means(np.where(compared, score, np.nan)).mean)
+        of_group = rows.drop_duplicates("group").set_index("group").reindex(means.index)
+        among = means.groupby([of_group["cell"], of_group["quantity"]], observed=True)
+        is_best = (among.rank(method="first") == 1).to_numpy()[self.group]
+        best = rows["score"].where(is_best).groupby(unit).transform("max").to_numpy()
+        behind = self._means(np.where(compared, score - best, np.nan))
+        rank = among.rank(method="min").to_numpy()
+        return {"score_rank": rank, "score_behind": behind.mean, "score_behind_se": behind.error}
 
 
 def interval_score(low: FloatArray, high: FloatArray, truth: FloatArray, level: int) -> FloatArray:
@@ -243,11 +194,3 @@ def interval_score(low: FloatArray, high: FloatArray, truth: FloatArray, level: 
     """
     outside = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
     return high - low + 200 / (100 - level) * outside
-
-
-def _coverage_error(coverage: Means) -> FloatArray:
-    """Return the error of shares, which is not zero where all replicates agree."""
-    m = coverage.clusters.astype(float)
-    agreed = np.sqrt((m + 1) / (m + 3)) / (m + 2)
-    none = (coverage.error == 0) & ((coverage.mean == 0) | (coverage.mean == 1))
-    return np.where(none, agreed, coverage.error)

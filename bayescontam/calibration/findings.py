@@ -16,20 +16,15 @@ from bayescontam.calibration.simulators import NOMINAL
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.estimands import QUANTITIES
 
-OFF = 3.0
-"""Monte Carlo errors by which coverage must be off to be marked."""
-HEAD = 0.95
-"""Level of the intervals whose figures are shown."""
+OFF = 3.0  # Monte Carlo errors by which coverage must be off to be marked
+HEAD = 0.95  # level of the intervals whose figures are shown
 _MOST_NAMED = 3
-MOST_FAILED = 0.05
-"""Share of failed fits above which a study says little of the others."""
+MOST_FAILED = 0.05  # share of failed fits above which a study says little of the others
 MOST_RMS, MOST_FAR = 1.2, 0.01
 """What audits may amount to: differences of means in Monte Carlo errors (root mean square, less
 three standard errors), and the share of them that are above 4."""
-MOST_NARROW = 1.5
-"""Factor of too narrow intervals that ranks must be able to show to pass."""
-LEAST_AUDITED = 5
-"""Audited fits whose root mean square is known surely enough."""
+MOST_NARROW = 1.5  # factor of too narrow intervals that ranks must be able to show to pass
+LEAST_AUDITED = 5  # audited fits whose root mean square is known surely enough
 HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
 """Estimands that the verdict reports the coverage of, the first three that are there."""
 

@@ -9,10 +9,9 @@ along the axes of the grid they cost next to nothing.
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -28,35 +27,21 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws, as_dataset
-from bayescontam.data.responses import Responses
-from bayescontam.specs.study import SamplingSpec
-
-LEARNING_RATE = 0.05
-"""Of Adam, which moves the logarithm of the trajectory's length."""
-FIRST_STEP = 0.1
-"""Step size before any is adapted."""
-SPREAD = 1.0
-"""Chains start uniformly within this distance of zero, in the sampler's coordinates."""
+LEARNING_RATE = 0.05  # of Adam, which moves the logarithm of the trajectory's length
+FIRST_STEP = 0.1  # step size before any is adapted
+SPREAD = 1.0  # chains start uniformly within this distance of zero, in the sampler's coordinates
 Axes = tuple[tuple[int, int], ...]
 """How regular positions run, the slowest axis first: its length, and the step along it."""
 Shape = tuple[int, ...]
 
 
-class Length(NamedTuple):
-    """How long ChEES-HMC runs; it is compiled anew for each."""
-
-    # side by side; all adapt one step size, one length of trajectory and one mass matrix
-    chains: int
-    # draws, tune: draws stored of each chain, and draws before those
-    draws: int
-    tune: int
-
-
-def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Callable[..., Any]:
+def chees(
+    log_density: Callable[[Any], Any], size: int, chains: int, draws: int, tune: int
+) -> Callable[..., Any]:
     """Return ChEES-HMC on a density, as a JAX function (Hoffman et al. 2021, PMLR 130:3907)."""
-    # The mass matrix is diagonal, estimated from all chains over the second half of the
-    # tuning. Trajectories are jittered by a Halton sequence that all chains share.
+    # Chains run side by side; all adapt one step size, one length of trajectory and one mass
+    # matrix, which is diagonal and estimated from all chains over the second half of the tuning.
+    # Trajectories are jittered by a Halton sequence that all chains share.
     import blackjax
     import jax
     import jax.numpy as jnp
@@ -67,10 +52,10 @@ def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Calla
             return log_density(vector, *data)
 
         start, tuning, sampling = jax.random.split(key, 3)
-        first = jax.random.uniform(start, (length.chains, size), minval=-SPREAD, maxval=SPREAD)
+        first = jax.random.uniform(start, (chains, size), minval=-SPREAD, maxval=SPREAD)
         adaptation = blackjax.chees_adaptation(
             density,
-            length.chains,
+            chains,
             target_acceptance_rate=target,
             adaptation_info_fn=lambda *_: None,
             mass_matrix_estimation="diagonal",
@@ -80,19 +65,19 @@ def chees(log_density: Callable[[Any], Any], size: int, length: Length) -> Calla
             first,
             FIRST_STEP,
             optax.adam(LEARNING_RATE),
-            length.tune,
-            max_sampling_steps=length.draws,
+            tune,
+            max_sampling_steps=draws,
         )
         hmc = blackjax.dynamic_hmc(density, **parameters, build_proposal=_proposal)
         move = jax.vmap(hmc.step)
 
         def step(states: Any, key: Any) -> tuple[Any, tuple[Any, Any]]:
-            states, info = move(jax.random.split(key, length.chains), states)
+            states, info = move(jax.random.split(key, chains), states)
             return states, (states.position, info.is_divergent)
 
-        keys = jax.random.split(sampling, length.draws)
-        _, (draws, diverged) = jax.lax.scan(step, states, keys)
-        return jnp.swapaxes(draws, 0, 1), jnp.swapaxes(diverged, 0, 1)
+        keys = jax.random.split(sampling, draws)
+        _, (drawn, diverged) = jax.lax.scan(step, states, keys)
+        return jnp.swapaxes(drawn, 0, 1), jnp.swapaxes(diverged, 0, 1)
 
     return run
 
@@ -125,15 +110,24 @@ def lay_out(graph: FunctionGraph) -> None:
     lookups = {node: axes for node in nodes if (axes := _axes_of(node))}
     shapes = _common_shapes(lookups.values())
     grids: dict[Any, Any] = {}
+
+    def as_grid(vector: Any, shape: Shape) -> Any:
+        if vector in grids:
+            return grids[vector]
+        if vector.type.broadcastable[0]:
+            return vector.dimshuffle(*["x"] * (len(shape) - 1), 0)
+        return vector.reshape(shape)
+
     for node in nodes:
         known, grid = [each for each in node.inputs if each in grids], None
-        size = _length_of(node, lookups, known)
+        size = prod(length for length, _ in lookups[node]) if node in lookups else 0
+        size = known[0].type.shape[0] if known and not size else size
         if size not in shapes:
             continue
         if node in lookups:
             grid = _looked_up(node.inputs[0], lookups[node], shapes[size])
         elif isinstance(node.op, Elemwise) and len(node.outputs) == 1:
-            grid = node.op(*(_as_grid(each, grids, shapes[size]) for each in node.inputs))
+            grid = node.op(*(as_grid(each, shapes[size]) for each in node.inputs))
         elif isinstance(node.op, Sum) and grids[known[0]].type.shape == shapes[size]:
             every = Sum(dtype=node.op.dtype, acc_dtype=node.op.acc_dtype)
             graph.replace(node.outputs[0], every.make_node(grids[known[0]]).outputs[0])
@@ -195,13 +189,6 @@ def _common_shapes(lookups: Iterable[Axes]) -> dict[int, Shape]:
     return found
 
 
-def _length_of(node: Any, lookups: dict[Any, Axes], known: list[Any]) -> int:
-    """Return the length of what a node looks up, or of the known grids that it takes; 0 if none."""
-    if node in lookups:
-        return prod(size for size, _ in lookups[node])
-    return known[0].type.shape[0] if known else 0
-
-
 def _looked_up(vector: Any, axes: Axes, shape: Shape) -> Any:
     """Return what is looked up in a vector, of length 1 along the axes that it repeats along."""
     steps = _steps(axes, shape)
@@ -221,14 +208,6 @@ def _steps(axes: Axes, shape: Shape) -> list[int]:
         steps.append(step)
         size, step = size // length, step * length
     return steps[::-1]
-
-
-def _as_grid(vector: Any, grids: dict[Any, Any], shape: Shape) -> Any:
-    if vector in grids:
-        return grids[vector]
-    if vector.type.broadcastable[0]:
-        return vector.dimshuffle(*["x"] * (len(shape) - 1), 0)
-    return vector.reshape(shape)
 
 
 class Vectors:
@@ -324,47 +303,3 @@ def precision(double: bool) -> Iterator[None]:
         # Constants of the model are doubles, which are rounded here on purpose.
         warnings.filterwarnings("ignore", "Explicitly requested dtype", UserWarning)
         yield
-
-
-class JaxSampler:
-    """A model compiled once by JAX, in single precision; variables follow in double precision."""
-
-    name = "jax"
-
-    def __init__(self, reusable: ReusableModel) -> None:
-        import jax
-
-        self._reusable = reusable
-        self._vectors = Vectors(reusable.model, reusable.names)
-        # Stored with the engine: what is compiled depends on the study's own sampling alone.
-        self._compiled = lru_cache(self._compile)
-        of_chain = jax.vmap(self._vectors.variables, (0, None))
-        self._variables = jax.jit(jax.vmap(of_chain, (0, None)))
-
-    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
-        """Return draws for a table of the same layout as the first."""
-        built, values = self._reusable.given(responses)
-        data = [np.asarray(values[name], dtype=np.float64) for name in self._reusable.names]
-        chains, draws = sampling.model_copy(update={"engine": "jax"}).run
-        with precision(double=False):
-            run = self._compiled(Length(chains, draws, sampling.tune))
-            single = (each.astype(np.float32) for each in data)
-            drawn = run(np.uint32(seed), np.float32(sampling.target_accept), *single)
-            vectors, diverged = map(np.asarray, drawn)
-        with precision(double=True):
-            found = map(np.asarray, self._variables(vectors.astype(np.float64), data))
-            posterior = as_dataset(dict(zip(self._vectors.names, found, strict=True)))
-        return SampledDraws(posterior, float(diverged.mean()), built)
-
-    def _compile(self, length: Length) -> Any:
-        import jax
-
-        def density(vector: Any, *data: Any) -> Any:
-            return self._vectors.log_density(vector, data)
-
-        sample = chees(density, self._vectors.size, length)
-
-        def seeded(seed: Any, target: Any, *data: Any) -> Any:
-            return sample(jax.random.key(seed, impl="threefry2x32"), target, *data)
-
-        return jax.jit(seeded)

@@ -1,6 +1,6 @@
 """Quantities of a truth and of a fit, at one reference contamination."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,7 +14,6 @@ from scipy.special import xlog1py, xlogy
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
-from bayescontam.calibration.expression import evaluated
 from bayescontam.calibration.study import Plan, validate_quantities
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
@@ -26,8 +25,7 @@ from bayescontam.model.design import Design, make_design
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, Estimator, StudySpec
 
-Key = tuple[str, str]
-"""Quantity, and where: the labels of its cell, or nothing."""
+Key = tuple[str, str]  # quantity, and where: the labels of its cell, or nothing
 
 _OF_ITEMS = {"item", "repeated", "response"}
 """Dims of parameters that are as many as the data, and not reported."""
@@ -36,6 +34,17 @@ _CLOSEST = 1e-15
 TOLD_AT_REFERENCE = {"genuine_ability", "overfitting", "overfitting_fraction", "spillover"}
 """Estimands whose meaning depends on the reference."""
 _SAME = 1e-9
+
+
+def as_dataset(
+    values: Mapping[str, NDArray[Any]], named: Mapping[str, Sequence[Any]] = {}
+) -> xr.Dataset:
+    """Return draws of variables, dims (chain, draw, …), by names where these are known."""
+    data = {}
+    for name, each in values.items():
+        dims = named.get(name) or [f"{name}_dim_{axis}" for axis in range(each.ndim - 2)]
+        data[name] = (("chain", "draw", *dims), each)
+    return xr.Dataset(data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +180,7 @@ def _expressions(
         elif formula.names - set(values):
             continue
         try:
-            computed[name] = _scalar(evaluated(formula, values), parameters)
+            computed[name] = _scalar(formula.evaluate(values), parameters)
         except ValueError as error:
             raise SpecError([Fault(plan.source, str(error), column=column)]) from error
     return computed
@@ -183,7 +192,9 @@ def validate_reference(
     """Refuse an estimator that would report genuine ability at another contamination."""
     # What the cleanest items are depends on what is taken for contamination: of a latent
     # event it is 0, of the probability of that event the smallest one.
-    if estimator.reversed or design.contamination is None or not _matters(plan):
+    names = {name.split("_by_")[0] for name in requested_quantities(plan)}
+    matters = names & {"estimands", *TOLD_AT_REFERENCE}
+    if estimator.reversed or design.contamination is None or not matters:
         return
     levels = reference_levels(plan.study.reference, design)
     wanted = pd.Series(levels, index=list(map(str, design.benchmarks)))
@@ -199,11 +210,6 @@ def validate_reference(
                 else "set 'zero' or a number, which is the same for both"
             )
             raise SpecError([Fault(plan.source, problem, column="reference")])
-
-
-def _matters(plan: Plan) -> bool:
-    names = {name.split("_by_")[0] for name in requested_quantities(plan)}
-    return bool(names & {"estimands", *TOLD_AT_REFERENCE})
 
 
 def _levels(plan: Plan, estimator: Estimator, responses: Responses) -> list[tuple[str, float]]:

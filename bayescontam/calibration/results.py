@@ -62,8 +62,20 @@ class StudyResults:
         place = Path(folder)
         rows = read_rows(place)
         record = record_of(place)
-        text = _read(place / COPY)
-        return cls(_spec(text, record, printable(str(place))), record, text, rows)
+        try:
+            text = (place / COPY).read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            problem = f"cannot be read ({printable(str(error))}); {RESTORE}"
+            raise UsageError(f"{printable(str(place / COPY))}: {problem}") from error
+        try:
+            spec = StudySpec.parse(text, str(record["name"]))
+        except SpecError as error:
+            try:  # as Python gave it
+                spec = StudySpec.model_validate_json(json.dumps(record["study"]))
+            except ValueError:
+                problem = f"its study cannot be read ({error}); {RESTORE}"
+                raise UsageError(f"{printable(str(place))}: {problem}") from error
+        return cls(spec, record, text, rows)
 
     @cached_property
     def coverage(self) -> pd.DataFrame:
@@ -167,23 +179,3 @@ class StudyResults:
         for name, table in ((COVERAGE, self.coverage), (SBC, self.sbc)):
             with atomic_path(Path(folder, name)) as temporary:
                 table.to_csv(temporary, index=False, lineterminator="\n")
-
-
-def _spec(text: str, record: dict[str, Any], folder: str) -> StudySpec:
-    """Return the study as it was run: from its file, or as Python gave it."""
-    try:
-        return StudySpec.parse(text, str(record["name"]))
-    except SpecError as error:
-        try:
-            return StudySpec.model_validate_json(json.dumps(record["study"]))
-        except ValueError:
-            raise UsageError(f"{folder}: its study cannot be read ({error}); {RESTORE}") from error
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{printable(str(path))}: cannot be read ({printable(str(error))}); {RESTORE}"
-        ) from error

@@ -1,46 +1,61 @@
-"""Run a study from its spec to rows on disk, resumably."""
+"""Run a study: each simulated table fitted by every estimator, and its rows on disk, resumably."""
 
 import contextlib
 import os
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 import threadpoolctl  # type: ignore[import-untyped]
 
 from bayescontam._progress import progress_bar
 from bayescontam._runs import claimed_folder
 from bayescontam._text import printable
-from bayescontam.calibration.replicate import ReplicateRunner
-from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.samplers import require_engine
-from bayescontam.calibration.storage import (
-    COPY,
-    FAILED,
-    MOST,
-    RECORD,
-    RERUN,
-    SHARDS,
-    Shards,
-    StudyTask,
-    done_keys,
-    finish_record,
-    hash_of,
-    read_rows,
-    start_record,
-    statuses,
-    tasks_of,
+from bayescontam._types import FloatArray
+from bayescontam.calibration import storage
+from bayescontam.calibration.estimators import (
+    QUANTITIES,
+    Sampler,
+    engine_of,
+    faults_of,
+    lengthen,
+    require_engine,
+    resample,
 )
-from bayescontam.calibration.study import Plan, plan_of
-from bayescontam.errors import Fault, SpecError, UsageError
+from bayescontam.calibration.quantities import Key, measure, validate_reference
+from bayescontam.calibration.results import StudyResults
+from bayescontam.calibration.sbc import rank_of
+from bayescontam.calibration.simulators import (
+    NOMINAL,
+    Simulate,
+    Simulated,
+    quantities_of,
+    simulator_of,
+)
+from bayescontam.calibration.study import Cell, Plan, plan_of
+from bayescontam.data.responses import Responses
+from bayescontam.errors import BayescontamError, DataError, Fault, SpecError, UsageError
+from bayescontam.inference.convergence import convergence
+from bayescontam.inference.posterior import draw_contamination, stack_draws
+from bayescontam.inference.predictive import with_own_effects
 from bayescontam.parallel import ray_cluster, run_tasks
 from bayescontam.specs.registry import load_study, shipped_folder
-from bayescontam.specs.study import ReproductionSpec, StudySpec
+from bayescontam.specs.study import Estimator, SamplingSpec, StudySpec
 
-_HALF_WRITTEN = (f".{RECORD}.*.part", f".{COPY}.*.part", f"{SHARDS}/.*.part")
+SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}
+"""Engine that audits another. One of each two is PyMC, which is held against the model that is
+built for the table alone, so that what engines share is audited too."""
+_HALF_WRITTEN = (
+    f".{storage.RECORD}.*.part",
+    f".{storage.COPY}.*.part",
+    f"{storage.SHARDS}/.*.part",
+)
 """What a killed run leaves; tables and pages are left out, as a report may be writing them."""
 
 
@@ -62,7 +77,7 @@ class StudyRun:
 
     def rows(self) -> pd.DataFrame:
         """Return all rows; see `bayescontam.calibration.storage.read_rows`."""
-        return read_rows(self.folder)
+        return storage.read_rows(self.folder)
 
     def results(self) -> StudyResults:
         """Return what follows from the rows: coverage, tests of ranks, audits.
@@ -89,7 +104,7 @@ def run_study(
     engine: Literal["local", "ray"] = "local",
     jobs: int | None = None,
     address: str | None = None,
-    block: int = MOST,
+    block: int = storage.MOST,
     progress: bool = False,
     command: str = "",
 ) -> StudyRun:
@@ -156,27 +171,52 @@ def run_study(
     ...
     """
     if not isinstance(study, StudySpec):
-        base = _folder_of(study) if base is None else base
-        study = _simulation(load_study(study))
+        text, found = os.fspath(study), load_study(study)
+        if not isinstance(found, StudySpec):
+            problem = "is the reproduction of a published study; run it with: bayescontam study run"
+            raise SpecError([Fault(f"study '{found.name}'", problem)])
+        study = found
+        is_path = text.endswith(".toml") or os.sep in text or "/" in text
+        if base is None:
+            base = Path(text).parent if is_path else shipped_folder("studies")
     plan = plan_of(study, Path(base or "."))
     if full and replicates is not None:
         raise UsageError("full and replicates both say how many replicates there are; give one")
     count = study.count(full) if replicates is None else replicates
     _check(plan, count, block)
-    folder = Path(out)
+    folder, estimators = Path(out), len(study.estimators)
     claimed = claimed_folder(
-        folder, "run", "run of this study", lambda: hash_of(folder) == plan.hash, _HALF_WRITTEN
+        folder,
+        "run",
+        "run of this study",
+        lambda: storage.hash_of(folder) == plan.hash,
+        _HALF_WRITTEN,
     )
+    counts = Counter[str]()
+
+    def note() -> str:
+        return f"{counts[storage.FAILED]:,} failed, {counts[storage.RERUN]:,} run longer"
+
     # What does not work is reported before anything is made.
     with ray_cluster(engine, address, jobs), claimed:
-        (folder / SHARDS).mkdir(exist_ok=True)
-        tasks = tasks_of(plan, count, done_keys(folder))
-        record = start_record(folder, plan, count, command)
+        (folder / storage.SHARDS).mkdir(exist_ok=True)
+        tasks = storage.tasks_of(plan, count, storage.done_keys(folder))
+        record = storage.start_record(folder, plan, count, command)
         _check_cells(plan, tasks, progress)
-        done = run_tasks(Stage(plan), tasks, engine=engine, jobs=jobs, address=address)
-        shards = Shards(folder, plan, block)
-        _collect(done, tasks, shards, len(study.estimators), progress)
-        return StudyRun(folder, finish_record(folder, record))
+        results = run_tasks(
+            partial(_worker, plan), tasks, engine=engine, jobs=jobs, address=address
+        )
+        total = len(tasks) * estimators
+        with (
+            storage.Shards(folder, plan, block) as shards,
+            progress_bar(progress and total > 0, "fitting", total, "fits", note) as advance,
+            contextlib.closing(results) as done,
+        ):
+            for key, rows in done:
+                shards.add(tasks[key], rows)
+                counts.update(storage.statuses(rows))
+                advance(estimators)
+        return StudyRun(folder, storage.finish_record(folder, record))
 
 
 def _check(plan: Plan, replicates: int, block: int) -> None:
@@ -193,7 +233,7 @@ def _check(plan: Plan, replicates: int, block: int) -> None:
         )
 
 
-def _check_cells(plan: Plan, tasks: dict[str, StudyTask], progress: bool) -> None:
+def _check_cells(plan: Plan, tasks: Mapping[str, storage.StudyTask], progress: bool) -> None:
     """Refuse what is wrong in any cell before hours are spent on the others."""
     cells = sorted({task.cell for task in tasks.values()})
     shown = progress and bool(cells)
@@ -203,61 +243,201 @@ def _check_cells(plan: Plan, tasks: dict[str, StudyTask], progress: bool) -> Non
             advance(1)
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Tasks to rows: called once in a worker, then given one replicate after the other."""
+def _worker(plan: Plan) -> Callable[[storage.StudyTask], pd.DataFrame]:
+    """Return, in a worker, the function that makes the rows of one replicate after the other."""
+    made: dict[int, ReplicateRunner] = {}
 
-    plan: Plan
+    def work(task: storage.StudyTask) -> pd.DataFrame:
+        if task.cell not in made:
+            made.clear()  # a worker goes from cell to cell, and models are large
+            made[task.cell] = ReplicateRunner(plan, plan.cells[task.cell])
+        # One local job runs in the caller's process, with the caller's threads.
+        with threadpoolctl.threadpool_limits(1):
+            return made[task.cell].rows(task.replicate)
 
-    def __call__(self) -> Callable[[StudyTask], pd.DataFrame]:
-        """Return the function of one task."""
-        made: dict[int, ReplicateRunner] = {}
-
-        def work(task: StudyTask) -> pd.DataFrame:
-            if task.cell not in made:
-                made.clear()  # a worker goes from cell to cell, and models are large
-                made[task.cell] = ReplicateRunner(self.plan, self.plan.cells[task.cell])
-            # One local job runs in the caller's process, with the caller's threads.
-            with threadpoolctl.threadpool_limits(1):
-                return made[task.cell].rows(task.replicate)
-
-        return work
+    return work
 
 
-def _collect(
-    results: Iterator[tuple[str, pd.DataFrame]],
-    tasks: dict[str, StudyTask],
-    shards: Shards,
-    estimators: int,
-    progress: bool,
-) -> None:
-    """Wait for all tasks, keep their rows, and show how far they are."""
-    found = Counter[str]()
+class ReplicateRunner:
+    """Makes the rows of a cell's replicates; what is compiled for the cell is stored."""
 
-    def note() -> str:
-        return f"{found[FAILED]:,} failed, {found[RERUN]:,} run longer"
+    def __init__(self, plan: Plan, cell: Cell) -> None:
+        self.plan, self.cell = plan, cell
+        self._engines: dict[tuple[str, str], Sampler] = {}
 
-    total = len(tasks) * estimators
-    with (
-        shards,
-        progress_bar(progress and total > 0, "fitting", total, "fits", note) as advance,
-        contextlib.closing(results) as done,  # type: ignore[type-var]
-    ):
-        for key, rows in done:
-            shards.add(tasks[key], rows)
-            found.update(statuses(rows))
-            advance(estimators)
+    @cached_property
+    def _simulate(self) -> Simulate:
+        simulate = simulator_of(self.plan, self.cell)
+        if simulate.design is not None:
+            first = simulate("first").responses
+            for estimator in self.plan.study.estimators:
+                with self._fitted_by(estimator):
+                    validate_reference(self.plan, simulate.design, estimator, first)
+        return simulate
+
+    def check(self) -> None:
+        """Refuse what the cell's first table shows to be wrong, without a fit."""
+        made = self._simulate("first")
+        for estimator in self.plan.study.estimators:
+            self._wanted(made, self._reportable(made, estimator), estimator)
+
+    def _reportable(self, made: Simulated, estimator: Estimator) -> set[Key]:
+        """Return what an estimator can report of a table, without a fit."""
+        responses = _given(estimator, made.responses)
+        if estimator.kind == "bootstrap":
+            pairs = responses.frame[["model", "benchmark"]].drop_duplicates().to_numpy()
+            return {(name, f"{model} | {of}") for name in QUANTITIES for model, of in pairs}
+        with self._fitted_by(estimator):
+            return set(quantities_of(self.plan.specs[estimator.name], responses, self.plan))
+
+    @contextlib.contextmanager
+    def _fitted_by(self, estimator: Estimator) -> Iterator[None]:
+        """Report what a model spec lacks of a simulated table, to which nobody can add a column."""
+        try:
+            yield
+        except DataError as error:
+            problem = f"the estimator '{estimator.name}' cannot be fitted to these tables: {error}"
+            raise SpecError([Fault(self.plan.source, problem, column="estimators")]) from error
+
+    def rows(self, replicate: int) -> pd.DataFrame:
+        """Return the rows of a replicate."""
+        made, study = self._simulate(replicate), self.plan.study
+        audited = self._stream(replicate, "audit").random() < study.audit
+        parts = []
+        for estimator in study.estimators:
+            if estimator.kind == "bootstrap":
+                parts.append(self._fit(made, replicate, estimator, None))
+                continue
+            engine = self._engine(estimator, study.sampling.engine)
+            parts.append(self._fit(made, replicate, estimator, engine))
+            if audited:
+                second = self._engine(estimator, SECOND[engine.name])
+                parts.append(self._fit(made, replicate, estimator, second).assign(audit=True))
+        return pd.concat(parts, ignore_index=True)[list(storage.COLUMNS)]
+
+    def _stream(self, replicate: int, *purpose: str) -> np.random.Generator:
+        return self.plan.stream(self.cell.name, replicate, *purpose)
+
+    def _engine(self, estimator: Estimator, name: str) -> Sampler:
+        """Return an engine for an estimator, compiled with a table of the cell's own."""
+        key = estimator.name, name
+        if key not in self._engines:
+            simulator = self.cell.simulator
+            moving = simulator.kind == "published" and simulator.fresh
+            first = _given(estimator, self._simulate("first").responses)
+            spec = self.plan.specs[estimator.name]
+            self._engines[key] = engine_of(spec, name, first, moving)
+        return self._engines[key]
+
+    def _fit(
+        self, made: Simulated, replicate: int, estimator: Estimator, engine: Sampler | None
+    ) -> pd.DataFrame:
+        """Fit once and, if that does not pass the gates, once more and for longer."""
+        started, sampling = time.perf_counter(), self.plan.study.sampling
+        status, reason, ties = storage.PASSED, "", None
+        if engine is None:
+            rng = self._stream(replicate, "fit", estimator.name)
+            drawn = resample(made.responses.frame, rng, resamples=estimator.resamples)
+            keys = self._wanted(made, set(drawn), estimator)
+            fit = _Fit(keys, np.stack([drawn[key] for key in keys], axis=-1)[None])
+        else:
+            ties = self._stream(replicate, "ties", estimator.name)
+            fit = self._try(made, replicate, estimator, engine, sampling)
+            if fit.faults:
+                reason = "; ".join(fit.faults)
+                fit = self._try(made, replicate, estimator, engine, lengthen(sampling))
+                status = storage.FAILED if fit.faults else storage.RERUN
+            if status == storage.FAILED:
+                reason = f"{reason}; then, for longer: {'; '.join(fit.faults)}"
+        return fit.table(made.truth, ties).assign(
+            cell=self.cell.name,
+            replicate=replicate,
+            estimator=estimator.name,
+            status=status,
+            reason=reason,
+            engine="bootstrap" if engine is None else engine.name,
+            seconds=time.perf_counter() - started,
+            audit=False,
+        )
+
+    def _try(
+        self,
+        made: Simulated,
+        replicate: int,
+        estimator: Estimator,
+        engine: Sampler,
+        sampling: SamplingSpec,
+    ) -> "_Fit":
+        rng = self._stream(replicate, "fit", estimator.name, f"{sampling.draws}")
+        seed = int(rng.integers(2**31))
+        try:
+            drawn = engine.draw(_given(estimator, made.responses), seed, sampling)
+        except BayescontamError:
+            raise
+        except (RuntimeError, ArithmeticError, np.linalg.LinAlgError) as error:
+            # What a sampler cannot do with one table is a result of the study.
+            text = " ".join(str(error).split())[:200]
+            keys = self._wanted(made, self._reportable(made, estimator), estimator)
+            return _Fit(keys, np.full((1, 2, len(keys)), np.nan), faults=(f"no draws: {text}",))
+        draws = stack_draws(drawn.posterior, drawn.built.design)
+        draws, _ = draw_contamination(with_own_effects(draws, drawn.built, rng), drawn.built, rng)
+        found = measure(drawn.posterior, draws, drawn.built, self.plan)
+        keys = self._wanted(made, set(found.keys), estimator)
+        values = found.part(keys)
+        figures = convergence(values, only=("mcse_mean", "ess_bulk", "r_hat"))
+        # Where a user's formula has no value, more draws would not give it one.
+        formula = np.array([name in self.plan.study.expressions for name, _ in keys])
+        idle = formula & ~np.isfinite(values).all(axis=(0, 1))
+        ess, rhat = (np.where(idle, np.nan, figures[name]) for name in ("ess_bulk", "r_hat"))
+        faults = faults_of(keys, ess, rhat, drawn.diverged, self.plan.study.gates)
+        return _Fit(keys, values, figures, tuple(faults))
+
+    def _wanted(self, made: Simulated, found: set[Key], estimator: Estimator) -> list[Key]:
+        """Return which of an estimator's quantities have a truth."""
+        keys = sorted({_estimate(key) for key in made.truth} & found)
+        if not keys:
+            problem = f"the estimator '{estimator.name}' has none of the quantities requested"
+            raise SpecError([Fault(self.plan.source, problem, column="quantities")])
+        return keys
 
 
-def _simulation(study: StudySpec | ReproductionSpec) -> StudySpec:
-    if isinstance(study, StudySpec):
-        return study
-    problem = "is the reproduction of a published study; run it with: bayescontam study run"
-    raise SpecError([Fault(f"study '{study.name}'", problem)])
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """One try: draws of the quantities that have a truth, and what is wrong with them."""
+
+    keys: list[Key]
+    values: FloatArray  # dims (chain, draw, key); NaN where nothing could be drawn
+    # `mcse_mean`, `ess_bulk` and `r_hat`, dims (key,); empty of resamples, and without draws
+    figures: Mapping[str, FloatArray] | None = None
+    faults: tuple[str, ...] = ()
+
+    def table(self, truth: Mapping[Key, float], ties: np.random.Generator | None) -> pd.DataFrame:
+        """Return a row for every quantity that has a truth, ranked if ties can be broken."""
+        position = {key: i for i, key in enumerate(self.keys)}
+        none = np.full(len(self.keys), np.nan)
+        figures = self.figures or dict.fromkeys(("mcse_mean", "ess_bulk", "r_hat"), none)
+        rows = []
+        for key in (key for key in sorted(truth) if _estimate(key) in position):
+            at = position[_estimate(key)]
+            flat = self.values[..., at].ravel()
+            mcse, ess, rhat = (figures[name][at] for name in ("mcse_mean", "ess_bulk", "r_hat"))
+            rank, ranks = (-1, 0) if ties is None else rank_of(truth[key], flat, ess, ties)
+            row = {"quantity": key[0], "where": key[1], "truth": truth[key], "mcse": mcse}
+            row |= {"ess": ess, "rhat": rhat, "rank": rank, "ranks": ranks}
+            with np.errstate(invalid="ignore"):
+                row |= {"mean": flat.mean(), "sd": flat.std(ddof=1), **storage.intervals(flat)}
+            rows.append(row)
+        return pd.DataFrame(rows)
 
 
-def _folder_of(study: str | os.PathLike[str]) -> Path:
-    """Return the folder that a study's file lies in."""
-    text = os.fspath(study)
-    is_path = text.endswith(".toml") or os.sep in text or "/" in text
-    return Path(text).parent if is_path else shipped_folder("studies")
+def _given(estimator: Estimator, responses: Responses) -> Responses:
+    """Return what an estimator is given of a table."""
+    if not estimator.reversed:
+        return responses
+    frame = responses.frame
+    return replace(responses, frame=frame.assign(contamination=1 - frame["contamination"]))
+
+
+def _estimate(key: Key) -> Key:
+    """Return the key of the estimate that is held against a truth."""
+    return key[0].removesuffix(NOMINAL), key[1]

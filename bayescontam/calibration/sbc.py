@@ -1,7 +1,7 @@
 """Simulation-based calibration: ranks of the truth, and tests of their uniformity."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,14 +18,13 @@ from bayescontam._types import FloatArray
 from bayescontam.calibration.coverage import constant
 from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome
+from bayescontam.model.quadrature import normal_weights
 
-_POINTS = 100
-"""Most points at which distribution functions are compared."""
+_POINTS = 100  # most points at which distribution functions are compared
 _SIMULATED = 10_000
 _REACH, _NODES = 30.0, 3001
 """Distance from zero up to which, and nodes at which, normal scores of truths are integrated."""
-_MOST_FACTOR = 6.0
-"""Excess of spread up to which is estimated how much would be found."""
+_MOST_FACTOR = 6.0  # excess of spread up to which is estimated how much would be found
 UNIT = ["cell", "estimator", "quantity", "where"]
 FAMILY = ["estimator"]
 COLUMNS = (
@@ -37,12 +36,9 @@ FAILED_BELOW, CAUTION_BELOW = 0.01, 0.05
 """Adjusted p-values below which a quantity fails, or is to be watched."""
 MOST_WITHOUT = 0.01
 """Share of fits without draws, and so without a rank, that a test of ranks bears."""
-LEAST = 10
-"""Fewest ranks that are tested: fewer can show nothing but the grossest faults."""
-GROUP = "prior_sbc"
-"""Where ``arviz.plot_ecdf_pit`` looks for ranks."""
-SAMPLE = ("chain", "draw")
-"""Dims that ArviZ takes for those of independent values."""
+LEAST = 10  # fewest ranks that are tested: fewer can show nothing but the grossest faults
+GROUP = "prior_sbc"  # where `arviz.plot_ecdf_pit` looks for ranks
+SAMPLE = ("chain", "draw")  # dims that ArviZ takes for those of independent values
 _TIE = 1e-12
 """Distance, beside their size, at which a draw and the truth are the same but for rounding."""
 
@@ -74,8 +70,14 @@ def uniformity(values: FloatArray) -> Uniformity:
     # quantiles, which are exact, and stronger against intervals that are off to one side, or too
     # narrow or too wide.
     n = len(values)
-    gamma = _gamma(values)
-    p_ecdf = _p_gamma(gamma, n)
+    z = points(n)
+    counts = np.searchsorted(np.sort(values), z, side="right")
+    gamma = float(_tails(n)[counts, np.arange(len(z))].min())
+    # How often uniform numbers leave the diagonal as far, by simulation. Beyond what was
+    # simulated, the sum of the probabilities at single points is a bound.
+    null = _null(n)
+    simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
+    p_ecdf = float(min(simulated, gamma * len(z), 1.0))
     scores = ndtri(np.clip(values, 1e-12, 1 - 1e-12))
     shift, variance = float(scores.mean()), float(scores.var(ddof=1))
     p_shift = 2 * float(ndtr(-abs(shift) * np.sqrt(n)))
@@ -111,8 +113,7 @@ def _least(excess: Callable[[float], float], start: float) -> float:
 def _moments(draws: int, shift: float, factor: float) -> tuple[float, float]:
     """Return mean and mean square of normal scores of ranks, where posteriors are off."""
     nodes, first, second = _scores(draws)
-    weights = norm.pdf(nodes, shift, factor)
-    weights /= weights.sum()
+    weights = normal_weights((nodes - shift) / factor)
     return float(weights @ first), float(weights @ second)
 
 
@@ -140,20 +141,6 @@ def envelope_probability(n: int, level: float) -> float:
     return 1 - float(np.quantile(_null(n), 1 - level))
 
 
-def _gamma(values: FloatArray) -> float:
-    z = points(len(values))
-    counts = np.searchsorted(np.sort(values), z, side="right")
-    return float(_tails(len(values))[counts, np.arange(len(z))].min())
-
-
-def _p_gamma(gamma: float, n: int) -> float:
-    """Return how often uniform numbers leave the diagonal as far, by simulation."""
-    # Beyond what was simulated, the sum of the probabilities at single points is a bound.
-    null = _null(n)
-    simulated = (1 + np.searchsorted(null, gamma, side="right")) / (1 + len(null))
-    return float(min(simulated, gamma * len(points(n)), 1.0))
-
-
 @lru_cache(maxsize=64)
 def _tails(n: int) -> FloatArray:
     """Return two-sided tail probabilities of each count at each point, dims (count, point)."""
@@ -175,16 +162,16 @@ def _null(n: int) -> FloatArray:
 
 
 def sbc_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return which quantities of a study have ranks that are not uniform.
-
-    The truth's rank among independent posterior draws is uniform for every quantity if truths are
-    drawn from the prior and data from the model (Talts et al. 2018, arXiv:1804.06788). All fits
-    count, failed ones too: to leave them out is to choose data sets. A fit without draws has no
-    rank, is counted in ``n_without``, and a quantity that lacks more than 1 % of its ranks has not
-    passed. Second fits of audits do not count, nor constants, nor estimators without draws.
-    """
+    """Return which quantities of a study have ranks that are not uniform."""
+    # The truth's rank among independent posterior draws is uniform for every quantity if truths are
+    # drawn from the prior and data from the model (Talts et al. 2018, arXiv:1804.06788). All fits
+    # count, failed ones too: to leave them out is to choose data sets. A fit without draws has no
+    # rank, is counted in `n_without`, and a quantity that lacks more than 1 % of its ranks has not
+    # passed. Second fits of audits do not count, nor constants, nor estimators without draws.
     used = ranked(rows)
-    lacking = _without_ranks(rows)
+    # in how many fits with draws a quantity has no rank, by its keys
+    without = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["engine"] != "bootstrap")]
+    lacking = without.groupby(UNIT, observed=True).size()
     groups = used.groupby(UNIT, sort=False, observed=True)
     found = [_row(dict(zip(UNIT, key, strict=True)), part) for key, part in groups]
     known = {tuple(row[name] for name in UNIT) for row in found}
@@ -213,12 +200,6 @@ def ranked(rows: pd.DataFrame) -> pd.DataFrame:
     return used.assign(u=(used["rank"] + v) / (used["ranks"] + 1))
 
 
-def _without_ranks(rows: pd.DataFrame) -> "pd.Series[int]":
-    """Return in how many fits with draws a quantity has no rank, by its keys."""
-    lacking = rows[~rows["audit"] & (rows["ranks"] == 0) & (rows["engine"] != "bootstrap")]
-    return lacking.groupby(UNIT, observed=True).size()
-
-
 def holm(p_values: "pd.Series[float]") -> "pd.Series[float]":
     """Return p-values adjusted by Holm's method; NaN stays and does not count.
 
@@ -238,16 +219,11 @@ def _row(key: dict[str, Any], part: pd.DataFrame) -> dict[str, Any]:
     without = _tests(u[~failed]) if failed.any() else tests
     return {
         **key,
-        "p_value": tests.p_value,
+        **asdict(tests),
+        "statistic": tests.gamma,
         "n": len(u),
         "n_failed": int(failed.sum()),
         "p_without_failures": without.p_value,
-        "statistic": tests.gamma,
-        "p_ecdf": tests.p_ecdf,
-        "shift": tests.shift,
-        "p_shift": tests.p_shift,
-        "spread": tests.spread,
-        "p_spread": tests.p_spread,
     }
 
 

@@ -1,6 +1,6 @@
 """Simulated tables: from a prior, fixed parameters, exposures or a posterior."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,54 +15,39 @@ from scipy.special import expit, logit
 
 from bayescontam._types import FloatArray
 from bayescontam.calibration.posterior_sbc import Observed
-from bayescontam.calibration.quantities import Key, measure
+from bayescontam.calibration.quantities import Key, as_dataset, measure
 from bayescontam.calibration.study import Cell, Plan, fixed_values, validate_fixed_parameters
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
-from bayescontam.inference.estimands import Reference, reference_level
-from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
+from bayescontam.inference.estimands import reference_level
+from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.prior_predictive import ExampleLayout as ExampleLayout
-from bayescontam.inference.prior_predictive import fitting, make_example, response_accuracies
+from bayescontam.inference.prior_predictive import (
+    ExampleLayout,
+    fitting,
+    make_example,
+    response_accuracies,
+)
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.design import Design
+from bayescontam.model.design import Design, crossed_labels
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.study import Layout, Simulator
+from bayescontam.specs.study import Layout
 
 PRINTED = dict(read_published("arc_generator")[["quantity", "value"]].to_numpy())
 """What is printed of the generator."""
 CONCEPTS = int(PRINTED["concepts"])
 FEWEST, MOST = 3, 8
 """Concepts of a task; not printed, chosen so that contaminations spread as printed."""
-NOMINAL = "_nominal"
-"""Ending of quantities that are held against the generator's own ``genuine``."""
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """How exposures of concepts are drawn: floor + span × Beta(a, b), each in [0, 1]."""
-
-    floor: float
-    span: float
-    a: float
-    b: float
-
-    def exposures(
-        self, rng: np.random.Generator, shape: tuple[int, ...] = (CONCEPTS,)
-    ) -> FloatArray:
-        """Draw exposures; by default one of each concept."""
-        return self.floor + self.span * rng.beta(self.a, self.b, size=shape)
-
-
-PUBLISHED = Corpus(*(PRINTED[f"exposure_{name}"] for name in ("floor", "span", "a", "b")))
+NOMINAL = "_nominal"  # ending of quantities that are held against the generator's own `genuine`
 
 
 def exposures(layout: Layout, rng: np.random.Generator) -> FloatArray:
     """Draw contaminations, dims (model, benchmark, item)."""
     # Each of 50 concepts has an exposure 0.2 + 0.7 Beta(3, 2) in a model's corpus; a task has
     # 3 to 8 concepts; its contamination is logistic(logit 0.3 + 5 (mean exposure − 0.5)).
-    exposure = PUBLISHED.exposures(rng, (layout.models, CONCEPTS))
+    floor, span, a, b = (PRINTED[f"exposure_{name}"] for name in ("floor", "span", "a", "b"))
+    exposure = floor + span * rng.beta(a, b, size=(layout.models, CONCEPTS))
     share = compositions(layout.benchmarks * layout.items, rng)
     contamination = contamination_of(exposure @ share.T)
     return contamination.reshape(layout.models, layout.benchmarks, layout.items)
@@ -85,73 +70,6 @@ def contamination_of(exposure: FloatArray) -> FloatArray:
     prior, slope = PRINTED["formula_prior"], PRINTED["formula_slope"]
     contamination: FloatArray = expit(logit(prior) + slope * (exposure - 0.5))
     return contamination
-
-
-def table_of(layout: Layout) -> Responses:
-    """Return a table of this layout, with nothing answered."""
-    shape = layout.benchmarks, layout.models, layout.items
-    benchmark, model, item = (index.ravel() for index in np.indices(shape))
-    columns = {
-        "model": [f"model {k + 1}" for k in model],
-        "benchmark": [f"bench {k + 1}" for k in benchmark],
-        "item": [f"item {k + 1}" for k in item],
-        "n_correct": 0,
-        "n_trials": layout.trials,
-        "contamination": 0.0,
-    }
-    return Responses.from_frame(pd.DataFrame(columns), source="simulated")
-
-
-@dataclass(frozen=True, eq=False)
-class Tasks:
-    """Contaminations, and the accuracies that follow from them."""
-
-    # contamination, accuracy: dims (model, benchmark, item)
-    contamination: FloatArray
-    accuracy: FloatArray
-
-    @classmethod
-    def of(cls, contamination: FloatArray, simulator: Simulator) -> "Tasks":
-        """Return tasks of accuracy genuine + boost × contamination."""
-        return cls(contamination, simulator.genuine + simulator.boost * contamination)
-
-    def answered(self, table: pd.DataFrame, trials: int, rng: np.random.Generator) -> pd.DataFrame:
-        """Return a table of `table_of` with these contaminations, answered at random."""
-        columns = {
-            "n_correct": rng.binomial(trials, self.accuracy),
-            "contamination": self.contamination,
-        }
-        # Rows of a table are sorted by benchmark, then by model.
-        flat = {name: values.swapaxes(0, 1).ravel() for name, values in columns.items()}
-        return table.assign(**flat)
-
-    def truth(self, simulator: Simulator, reference: Reference) -> dict[tuple[str, str], float]:
-        """Return the true estimands of every model and benchmark."""
-        # Genuine ability is accuracy at the reference contamination. Names that end in `_nominal`
-        # are of estimands that follow if it is taken to be the generator's own `genuine`, which
-        # is accuracy at contamination 0.
-        low = self.contamination.min(axis=(0, 2))
-        high = self.contamination.max(axis=(0, 2))
-        level = reference_level(reference)
-        at = low if level is None else np.full(len(low), level)
-        boost, accuracy = simulator.boost, self.accuracy.mean(axis=2)
-        mean = self.contamination.mean(axis=2)
-        cells = {
-            "accuracy": accuracy,
-            "novelty_gap": np.broadcast_to(boost * (high - low), accuracy.shape),
-        }
-        for ending, origin in (("", at), (NOMINAL, np.zeros(len(low)))):
-            # No difference of accuracies: without a boost it must be 0 to the last digit.
-            over = boost * (mean - origin)
-            genuine = simulator.genuine + boost * origin
-            cells[f"genuine_ability{ending}"] = np.broadcast_to(genuine, accuracy.shape)
-            cells[f"overfitting{ending}"] = over
-            cells[f"overfitting_fraction{ending}"] = over / accuracy
-        return {
-            (name, f"model {m + 1} | bench {b + 1}"): float(values[m, b])
-            for name, values in cells.items()
-            for m, b in np.ndindex(accuracy.shape)
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,36 +106,67 @@ def quantities_of(spec: ModelSpec, responses: Responses, plan: Plan) -> tuple[Ke
     built, rng = build(spec, responses), plan.stream("quantities")
     drawn = _Forward(built.model)(rng)
     del drawn["n_correct"]
-    parameters = _dataset(drawn, built)
+    parameters = _one_draw(drawn, built)
     draws = with_own_effects(stack_draws(parameters, built.design), built, rng)
     draws, _ = draw_contamination(draws, built, rng)
     return tuple(measure(parameters, draws, built, plan).keys)
 
 
 class FromExposures:
-    """Tables of the published generator."""
+    """Tables of the published generator, with accuracies genuine + boost × contamination."""
 
     design = None
 
     def __init__(self, plan: Plan, cell: Cell) -> None:
-        self._plan, self._cell = plan, cell
-        self._table = table_of(cell.layout)
+        self._plan, self._cell, layout = plan, cell, cell.layout
+        models, benchmarks = (
+            [f"{what} {k + 1}" for k in range(count)]
+            for what, count in (("model", layout.models), ("bench", layout.benchmarks))
+        )
+        labels, _ = crossed_labels(models, benchmarks, layout.items)
+        table = pd.DataFrame(labels).assign(n_correct=0, n_trials=layout.trials, contamination=0.0)
+        self._table = Responses.from_frame(table, source="simulated")
 
     def __call__(self, replicate: int | str) -> Simulated:
         """Return the table of a replicate."""
         plan, cell = self._plan, self._cell
         of = (replicate,) if cell.simulator.fresh else ()
-        rng = plan.stream(cell.name, *of, "exposures")
-        tasks = Tasks.of(exposures(cell.layout, rng), cell.simulator)
+        contamination = exposures(cell.layout, plan.stream(cell.name, *of, "exposures"))
+        accuracy = cell.simulator.genuine + cell.simulator.boost * contamination
         rng = plan.stream(cell.name, replicate, "counts")
-        frame = tasks.answered(self._table.frame, cell.layout.trials, rng)
-        wanted = set(plan.study.quantities)
-        truth = {
-            key: value
-            for key, value in tasks.truth(cell.simulator, plan.study.reference).items()
-            if {"estimands", key[0].removesuffix(NOMINAL)} & wanted
+        columns = {
+            "n_correct": rng.binomial(cell.layout.trials, accuracy),
+            "contamination": contamination,
         }
-        return Simulated(replace(self._table, frame=frame), truth)
+        # Rows of a table are sorted by benchmark, then by model.
+        flat = {name: values.swapaxes(0, 1).ravel() for name, values in columns.items()}
+        responses = replace(self._table, frame=self._table.frame.assign(**flat))
+        return Simulated(responses, dict(self._truth(contamination, accuracy)))
+
+    def _truth(
+        self, contamination: FloatArray, accuracy: FloatArray
+    ) -> Iterator[tuple[Key, float]]:
+        """Yield the true estimands that the study wants, of every model and benchmark."""
+        # Genuine ability is accuracy at the reference contamination. Names that end in `_nominal`
+        # are of estimands that follow if it is taken to be the generator's own `genuine`, which
+        # is accuracy at contamination 0.
+        simulator, level = self._cell.simulator, reference_level(self._plan.study.reference)
+        low, high = contamination.min(axis=(0, 2)), contamination.max(axis=(0, 2))
+        boost, score, mean = simulator.boost, accuracy.mean(axis=2), contamination.mean(axis=2)
+        cells = {"accuracy": score, "novelty_gap": boost * (high - low)}
+        at = low if level is None else np.full(len(low), level)
+        for ending, origin in (("", at), (NOMINAL, np.zeros(len(low)))):
+            # No difference of accuracies: without a boost it must be 0 to the last digit.
+            over = boost * (mean - origin)
+            cells[f"genuine_ability{ending}"] = simulator.genuine + boost * origin
+            cells[f"overfitting{ending}"] = over
+            cells[f"overfitting_fraction{ending}"] = over / score
+        wanted = self._plan.study.quantities
+        for name, values in cells.items():
+            if {"estimands", name.removesuffix(NOMINAL)} & {*wanted}:
+                for m, b in np.ndindex(score.shape):
+                    value = float(np.broadcast_to(values, score.shape)[m, b])
+                    yield (name, f"model {m + 1} | bench {b + 1}"), value
 
 
 class FromModel:
@@ -227,7 +176,12 @@ class FromModel:
 
     def __init__(self, plan: Plan, cell: Cell, spec: ModelSpec) -> None:
         self._plan, self._cell = plan, cell
-        layout = fitting(spec, _example_layout(cell.layout))
+        given = cell.layout
+        mean, sd = given.contamination_mean, given.contamination_sd
+        size = mean * (1 - mean) / sd**2 - 1
+        shape = mean * size, (1 - mean) * size
+        sizes = given.models, given.benchmarks, given.items, given.trials
+        layout = fitting(spec, ExampleLayout(*sizes, shape, given.p_duplicate_sd))
         self._table = make_example(spec, layout, plan.stream(cell.name, "design"))
         self._built = build(spec, self._table)
         self.design = self._built.design
@@ -251,10 +205,14 @@ class FromModel:
             problem = f"nothing can be drawn with these values: {error}"
             raise SpecError([Fault(plan.source, problem, column="simulator.parameters")]) from error
         counts = drawn.pop("n_correct")
-        parameters = _dataset(drawn, self._built)
+        parameters = _one_draw(drawn, self._built)
         draws = stack_draws(parameters, self._built.design)
         rng = plan.stream(name, replicate, "counts")
-        draws, counts = _with_exposure(draws, counts, self._built, rng)
+        if self._built.design.exposure is not None:
+            # They are summed out: nobody knows which of them the counts were drawn with.
+            draws, _ = draw_contamination(draws, self._built, rng, responses=False)
+            p = response_accuracies(draws, self._built)[0]
+            counts = rng.binomial(self._built.design.n_trials, p).astype(float)
         design = replace(self._built.design, n_correct=counts.astype(np.int64))
         built = replace(self._built, design=design)
         # Effects that counts were drawn with, given the counts: of the same joint distribution.
@@ -306,38 +264,7 @@ class _Forward:
         return dict(zip(self.names, self._function(), strict=True))
 
 
-def _dataset(drawn: dict[str, FloatArray], built: BuiltModel) -> xr.Dataset:
+def _one_draw(drawn: Mapping[str, FloatArray], built: BuiltModel) -> xr.Dataset:
     """Return one draw of each variable as draws of a posterior are."""
-    data = {}
-    for name, values in drawn.items():
-        dims = built.model.named_vars_to_dims.get(name) or [
-            f"{name}_dim_{axis}" for axis in range(np.ndim(values))
-        ]
-        data[name] = (("chain", "draw", *dims), np.asarray(values)[None, None])
-    return xr.Dataset(data)
-
-
-def _with_exposure(
-    draws: Draws, counts: FloatArray, built: BuiltModel, rng: np.random.Generator
-) -> tuple[Draws, FloatArray]:
-    """Draw true contaminations where they are not known, and counts that go with them."""
-    # The model has them summed out, so that nobody knows which of them its counts were drawn with.
-    if built.design.exposure is None:
-        return draws, counts
-    draws, _ = draw_contamination(draws, built, rng, responses=False)
-    p = response_accuracies(draws, built)[0]
-    return draws, rng.binomial(built.design.n_trials, p).astype(float)
-
-
-def _example_layout(layout: Layout) -> ExampleLayout:
-    mean, sd = layout.contamination_mean, layout.contamination_sd
-    size = mean * (1 - mean) / sd**2 - 1
-    shape = mean * size, (1 - mean) * size
-    return ExampleLayout(
-        layout.models,
-        layout.benchmarks,
-        layout.items,
-        layout.trials,
-        shape,
-        layout.p_duplicate_sd,
-    )
+    values = {name: np.asarray(each)[None, None] for name, each in drawn.items()}
+    return as_dataset(values, built.model.named_vars_to_dims)

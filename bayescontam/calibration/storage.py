@@ -6,7 +6,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,14 +21,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bayescontam._files import atomic_path, write_text
 from bayescontam._runs import write_json
 from bayescontam._text import printable
-from bayescontam._types import FloatArray
-from bayescontam.calibration.quantities import Key
-from bayescontam.calibration.study import Cell, Plan
+from bayescontam.calibration.study import Plan
 from bayescontam.errors import UsageError
-from bayescontam.specs.study import Gates, StudySpec
+from bayescontam.specs.study import StudySpec
 
-LEVELS = (50, 80, 90, 95)
-"""Probabilities of the intervals, in percent."""
+LEVELS = (50, 80, 90, 95)  # probabilities of the intervals, in percent
 KEYS = ("cell", "replicate", "estimator", "quantity", "where")
 """Columns that identify a row; an audited fit has a second row with the same."""
 FIGURES = ("truth", "mean", "sd", "mcse", "ess", "rhat")
@@ -37,26 +34,21 @@ RANKS = ("rank", "ranks")
 BOUNDS = tuple(f"{end}_{level}" for level in LEVELS for end in ("low", "high"))
 """Columns of the equal-tailed intervals."""
 STATUS = ("status", "reason", "engine", "seconds", "audit")
-COLUMNS = (*KEYS, *FIGURES, *RANKS, *BOUNDS, *STATUS)
-"""Columns of a row, in order."""
-SHARDS = "rows"
-"""Folder of the shards, inside the folder of a run."""
+COLUMNS = (*KEYS, *FIGURES, *RANKS, *BOUNDS, *STATUS)  # columns of a row, in order
+SHARDS = "rows"  # folder of the shards, inside the folder of a run
 
 _INTEGERS = ("replicate", *RANKS)
 _TEXTS = ("cell", "estimator", "quantity", "where", "status", "reason", "engine")
 PASSED, RERUN, FAILED = "passed", "rerun", "failed"
 """What becomes of a fit: good at the first try, at the second and longer one, or neither."""
-MOST = 25
-"""Replicates of a shard, unless a run requests another number."""
+MOST = 25  # replicates of a shard, unless a run requests another number
 PATIENCE = 20.0
 """Seconds after which rows are written, however few, and seconds of fitting that unwritten rows
 may have taken, over all workers: the most that is lost where a run is killed, besides replicates
 under way."""
-FAR = 4.0
-"""Difference of two means, in Monte Carlo errors, that chance hardly ever reaches."""
+FAR = 4.0  # difference of two means, in Monte Carlo errors, that chance hardly ever reaches
 FORMAT = 1
-RECORD, COPY = "study.json", "study.toml"
-"""Files of a run's folder, beside its shards."""
+RECORD, COPY = "study.json", "study.toml"  # files of a run's folder, beside its shards
 RESTORE = "put it back from a copy of the run, or run the study in another folder"
 _PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
 
@@ -93,22 +85,24 @@ def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
     # Sorted, so that a table does not depend on the order in which a disk lists its files.
     tables = [_read_shard(path) for path in sorted(shards.glob("*.parquet"))]
     if not tables:
-        return _empty()
+        kinds: dict[str, str] = dict.fromkeys(COLUMNS, "float64")
+        kinds |= dict.fromkeys(_INTEGERS, "int64") | dict.fromkeys(_TEXTS, "str")
+        kinds |= {"audit": "bool"}
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
     rows = pd.concat(tables, ignore_index=True)
     return rows.sort_values([*KEYS, "audit"], kind="stable", ignore_index=True)
 
 
-def _read_shard(path: Path) -> pd.DataFrame:
-    name = printable(str(path))
+def _read_shard(path: Path, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
+    """Return columns of a shard that has them all."""
     try:
-        table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
+        validate_columns(pq.read_schema(path).names, path)
+        return pd.read_parquet(path, columns=list(columns))
+    except (OSError, ValueError, KeyError) as error:
         raise UsageError(
-            f"{name}: cannot be read ({error}); remove it and run the study again: its"
-            " replicates alone are made anew"
+            f"{printable(str(path))}: cannot be read ({printable(str(error), 200)}); remove it and"
+            " run the study again: its replicates alone are made anew"
         ) from error
-    validate_columns(set(map(str, table)), path)
-    return table[list(COLUMNS)]
 
 
 def validate_columns(columns: Collection[str], path: Path) -> None:
@@ -118,34 +112,6 @@ def validate_columns(columns: Collection[str], path: Path) -> None:
             f"{printable(str(path))}: is no shard of a study, it lacks {', '.join(missing)};"
             " remove it"
         )
-
-
-def _empty() -> pd.DataFrame:
-    kinds: dict[str, str] = dict.fromkeys(COLUMNS, "float64")
-    kinds |= dict.fromkeys(_INTEGERS, "int64") | dict.fromkeys(_TEXTS, "str") | {"audit": "bool"}
-    return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in kinds.items()})
-
-
-def faults_of(
-    keys: list[Key], ess: FloatArray, rhat: FloatArray, diverged: float, gates: Gates
-) -> list[str]:
-    """Return what is wrong with a fit; nothing if it passes."""
-    faults = []
-    known = ~np.isnan(rhat)
-    if known.any():
-        worst = int(np.argmax(np.where(known, rhat, -np.inf)))
-        if rhat[worst] > gates.rhat:
-            faults.append(f"R-hat {rhat[worst]:.3f} of {_key_text(keys[worst])}")
-        least = int(np.argmin(np.where(known, ess, np.inf)))
-        if ess[least] < gates.ess:
-            faults.append(f"ESS {ess[least]:.0f} of {_key_text(keys[least])}")
-    if diverged > gates.divergences:
-        faults.append(f"{diverged:.1%} of draws diverged")
-    return faults
-
-
-def _key_text(key: Key) -> str:
-    return f"{key[0]} ({key[1]})" if key[1] else key[0]
 
 
 @dataclass(frozen=True)
@@ -173,7 +139,7 @@ class Shards:
     def add(self, task: StudyTask, rows: pd.DataFrame) -> None:
         """Take the rows of a replicate, and write what there is if it is time to."""
         self._waiting.setdefault(task.cell, {})[task.replicate] = rows
-        self._worth += seconds_of(rows)
+        self._worth += float(rows.drop_duplicates(["estimator", "audit"])["seconds"].sum())
         if max(self._clock() - self._written, self._worth) >= PATIENCE:
             self.write()
         elif len(self._waiting[task.cell]) >= self._size:
@@ -188,8 +154,8 @@ class Shards:
     def _write(self, cell: int) -> None:
         replicates = sorted(self._waiting[cell])
         rows = pd.concat([self._waiting[cell][each] for each in replicates], ignore_index=True)
-        path = shard_path(self._folder, self._plan.cells[cell], replicates[0])
-        with atomic_path(path) as part:
+        name = f"{self._plan.cells[cell].hash}-{replicates[0]:06d}.parquet"
+        with atomic_path(self._folder / SHARDS / name) as part:
             rows.to_parquet(part, index=False, compression="zstd")
         del self._waiting[cell]
 
@@ -202,30 +168,11 @@ class Shards:
         self.write()
 
 
-def seconds_of(rows: pd.DataFrame) -> float:
-    """Return how long the fits of one replicate took together."""
-    fits = rows.drop_duplicates(["estimator", "audit"])
-    return float(fits["seconds"].sum())
-
-
-def shard_path(folder: Path, cell: Cell, first: int) -> Path:
-    """Return the path of the shard of a cell whose lowest replicate is `first`."""
-    return folder / SHARDS / f"{cell.hash}-{first:06d}.parquet"
-
-
 def done_keys(folder: Path) -> set[tuple[str, int]]:
     """Return cell and replicate of everything that shards hold."""
     done: set[tuple[str, int]] = set()
     for path in sorted((folder / SHARDS).glob("*.parquet")):
-        try:
-            validate_columns(pq.read_schema(path).names, path)
-            keys = pq.read_table(path, columns=["cell", "replicate"]).to_pandas().drop_duplicates()
-        except (OSError, ValueError, KeyError) as error:
-            raise UsageError(
-                f"{printable(str(path))}: cannot be read ({printable(str(error), 200)}); remove "
-                "it and"
-                " run the study again: its replicates alone are made anew"
-            ) from error
+        keys = _read_shard(path, ["cell", "replicate"]).drop_duplicates()
         done.update(zip(keys["cell"].tolist(), keys["replicate"].tolist(), strict=True))
     return done
 
@@ -233,15 +180,11 @@ def done_keys(folder: Path) -> set[tuple[str, int]]:
 def tasks_of(plan: Plan, replicates: int, done: set[tuple[str, int]]) -> dict[str, StudyTask]:
     """Return what is left to do, under the names that messages use."""
     return {
-        _name(cell, replicate): StudyTask(at, replicate)
-        for at, cell in enumerate(plan.cells)
-        for replicate in range(replicates)
-        if (cell.name, replicate) not in done
+        f"cell '{cell.name}', replicate {at}" if cell.name else f"replicate {at}": StudyTask(k, at)
+        for k, cell in enumerate(plan.cells)
+        for at in range(replicates)
+        if (cell.name, at) not in done
     }
-
-
-def _name(cell: Cell, replicate: int) -> str:
-    return f"cell '{cell.name}', replicate {replicate}" if cell.name else f"replicate {replicate}"
 
 
 def audits(rows: pd.DataFrame) -> pd.DataFrame:
@@ -347,6 +290,20 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
             " the study or a model spec that it names has changed: choose another folder"
         )
     study, earlier = plan.study, before or {"runs": []}
+    estimators = {
+        each.name: {
+            "kind": each.kind,
+            "model": each.model,
+            "hash": plan.specs[each.name].hash if each.name in plan.specs else "",
+        }
+        for each in study.estimators
+    }
+    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    run = {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command,
+        "versions": versions | {"python": platform.python_version()},
+    }
     record = {
         "format": FORMAT,
         "name": study.name,
@@ -354,12 +311,16 @@ def start_record(folder: Path, plan: Plan, replicates: int, command: str) -> dic
         "hash": plan.hash,
         "replicates": max([replicates, *(replicate + 1 for _, replicate in done)]),
         "cells": [cell.name for cell in plan.cells],
-        "estimators": _estimators(plan),
+        "estimators": estimators,
         # As given: keys that another kind of block has are refused where it is read again.
         "study": study.model_dump(mode="json", exclude_unset=True),
-        "runs": [*earlier["runs"], _run(command)],
+        "runs": [*earlier["runs"], run],
     }
-    write_text(folder / COPY, _study_text(study) or json.dumps(record["study"], indent=1))
+    # As it was written, unless it was changed since, or made by Python.
+    text = study.text
+    if not text or StudySpec.parse(text, study.name).hash != study.hash:
+        text = json.dumps(record["study"], indent=1)
+    write_text(folder / COPY, text)
     write_json(folder / RECORD, record)
     return record
 
@@ -374,31 +335,3 @@ def finish_record(folder: Path, record: dict[str, Any]) -> dict[str, Any]:
     }
     write_json(folder / RECORD, record)
     return record
-
-
-def _study_text(study: StudySpec) -> str:
-    """Return the study as it was written; empty if it was changed since, or made by Python."""
-    if not study.text:
-        return ""
-    return study.text if StudySpec.parse(study.text, study.name).hash == study.hash else ""
-
-
-def _estimators(plan: Plan) -> dict[str, dict[str, str]]:
-    return {
-        each.name: {
-            "kind": each.kind,
-            "model": each.model,
-            "hash": plan.specs[each.name].hash if each.name in plan.specs else "",
-        }
-        for each in plan.study.estimators
-    }
-
-
-def _run(command: str) -> dict[str, Any]:
-    """Return what is known of a run when it starts."""
-    versions = {name: importlib.metadata.version(name) for name in _PACKAGES}
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": command,
-        "versions": versions | {"python": platform.python_version()},
-    }

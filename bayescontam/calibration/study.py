@@ -23,8 +23,7 @@ from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
 
 REPORTED = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
 """Estimands whose truth the published generator knows."""
-HASH_LENGTH = 12
-"""Digits of a cell's hash in the names of its shards."""
+HASH_LENGTH = 12  # digits of a cell's hash in the names of its shards
 _WORDS = {
     "theta": "ability",
     "beta": "slope",
@@ -121,7 +120,12 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
     if study.simulator.kind == "posterior":
         return _conditional(study, specs, base)
     if not study.simulator.model:
-        _refuse_formulas(study)
+        # The published generator has no parameters of ours.
+        source = f"study '{study.name}'"
+        if study.expressions:
+            problem = "needs a simulator with a model spec; 'published' has no parameters of ours"
+            raise SpecError([Fault(source, problem, column="expressions")])
+        validate_quantities(set(study.quantities), {*GROUPS, *REPORTED}, source, "quantities")
         return Plan(study, specs, None)
     return Plan(study, specs, _load(study.simulator.model, base, study, "simulator.model"))
 
@@ -141,15 +145,6 @@ def _conditional(study: StudySpec, specs: dict[str, ModelSpec], base: Path) -> P
             specs[estimator.name] = doubled_spec(spec, observed.responses, source)
     fit = SimulatedFrom(path, sha256(path.read_bytes()), len(observed.kept))
     return Plan(study, specs, observed.built.spec, fit)
-
-
-def _refuse_formulas(study: StudySpec) -> None:
-    """Refuse what the published generator, which has no parameters of ours, cannot report."""
-    source = f"study '{study.name}'"
-    if study.expressions:
-        problem = "needs a simulator with a model spec; 'published' has no parameters of ours"
-        raise SpecError([Fault(source, problem, column="expressions")])
-    validate_quantities(set(study.quantities), {*GROUPS, *REPORTED}, source, "quantities")
 
 
 def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> ModelSpec:

@@ -18,8 +18,9 @@ from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import Draws, node_probabilities
 from bayescontam.inference.sensitivity import variable_of
 from bayescontam.model.build import COORDINATES, BuiltModel, in_words
-from bayescontam.model.marginal import Lattice, item_levels, log_weights
+from bayescontam.model.marginal import Lattice, item_levels
 from bayescontam.model.priors import LOCATED, distribution, is_stretched, stretch_of_draws
+from bayescontam.model.quadrature import log_weights
 from bayescontam.specs.priors import Dirichlet, Prior
 
 NEAR = 2 / 3

@@ -235,6 +235,7 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
         "n_trials": joined(table.n_trials, np.where(several, 2, 1)),
         "weight": joined(weight, table.item_weight[item]),
         "n_single": table.n_single + int((~several).sum()),
+        "whole": table.whole or table,
     }
     if table.contamination is not None:
         changed["contamination"] = joined(table.contamination, level)

@@ -23,6 +23,7 @@ from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import logistic
 from bayescontam.model.predictor import contamination_shift, linear_predictor
+from bayescontam.model.quadrature import normal_gauss_hermite
 
 FDR = 0.1
 """False discovery rate at which items are suspects."""
@@ -41,7 +42,7 @@ MOST_NAMED, MOST_ITEMS = 3, 20
 _AT_ONCE = 500_000
 _WIDE = 3.0
 """Spread of difficulties, log-odds, where a fit has none."""
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+_NODES, _WEIGHTS = normal_gauss_hermite(15)
 
 
 def item_table(
@@ -234,7 +235,7 @@ def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, FloatArr
     if answers.spread is not None:
         rows = np.flatnonzero((answers.spread > 0).any(axis=0))
         z = answers.spread[:, rows, None] * _NODES
-        nodes, weights = logistic(eta[:, rows, None] + z), _WEIGHTS / _WEIGHTS.sum()
+        nodes, weights = logistic(eta[:, rows, None] + z), _WEIGHTS
         p[:, rows] = nodes @ weights
         slope[:, rows] = (nodes * (1 - nodes)) @ weights
         alike = (nodes**2) @ weights - p[:, rows] ** 2  # variance that an own effect gives

@@ -19,7 +19,8 @@ from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
-from bayescontam.model.marginal import Lattice, log_weights
+from bayescontam.model.marginal import Lattice
+from bayescontam.model.quadrature import log_weights
 
 MIN_DRAWS = 30
 """Pareto k is estimated from the largest fifth of few draws, and of five none can be."""

@@ -21,6 +21,7 @@ from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.design import crossed_labels
 from bayescontam.model.likelihood import accuracy
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
@@ -109,17 +110,16 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
     """Make up a table of responses that has every column that a model spec needs."""
     models = names_of(spec.contamination.clean, "model", layout.models)
     benchmarks = names_of(_guessed(spec), "bench", layout.benchmarks)
-    shape = len(models), len(benchmarks), layout.items
-    model, benchmark, item = np.indices(shape).reshape(3, -1)
-    contamination = rng.beta(*layout.contamination, size=shape[1:])[benchmark, item]
+    labels, (benchmark, model, item) = crossed_labels(models, benchmarks, layout.items)
+    size = len(benchmarks), layout.items
+    contamination = rng.beta(*layout.contamination, size=size)[benchmark, item]
     if spec.contamination.spillover:
-        contamination = contamination * rng.uniform(size=shape[:2])[model, benchmark]
+        shares = rng.uniform(size=(len(models), len(benchmarks)))
+        contamination = contamination * shares[model, benchmark]
     largest_sd = np.sqrt(contamination * (1 - contamination))
     columns = {
         **_asked_columns(spec, model, item, layout.items),
-        "model": np.array(models, dtype=object)[model],
-        "benchmark": np.array(benchmarks, dtype=object)[benchmark],
-        "item": _numbered("item", item),
+        **labels,
         "n_correct": (model + item) % (layout.trials + 1),
         "n_trials": np.full(len(model), layout.trials),
         "contamination": contamination,
@@ -166,17 +166,13 @@ def _asked_columns(
     columns: dict[str, NDArray[Any]] = {}
     if spec.ability.by != "benchmark":
         groups = max(1, min(MOST_GROUPS, items // 2))
-        columns[spec.ability.by] = _numbered(spec.ability.by, item % groups)
+        names = [f"{spec.ability.by} {k + 1}" for k in range(groups)]
+        columns[spec.ability.by] = np.array(names, dtype=object)[item % groups]
     if spec.likelihood.guess == "column":
         columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
     if spec.contamination.clean_column:
         columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
     return columns
-
-
-def _numbered(what: str, number: IntArray) -> NDArray[np.object_]:
-    names = np.array([f"{what} {k + 1}" for k in range(int(number.max()) + 1)], dtype=object)
-    return names[number]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The model spec that a table of responses calls for, composed from its columns."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,9 @@ from bayescontam.model.exposure import refuse_idle_clean
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import load_model
 
-AUTO = "auto"
-"""Name that stands for the model spec composed from the table."""
-CLEAN = "clean"
-"""Column by which models are known to be clean."""
-_EQUAL = 1e-12
-"""Difference of contaminations that are called equal."""
+AUTO = "auto"  # name that stands for the model spec composed from the table
+CLEAN = "clean"  # column by which models are known to be clean
+_EQUAL = 1e-12  # difference of contaminations that are called equal
 _WITHOUT = (
     "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
     " dates (--released, --cutoff) would identify it"
@@ -57,8 +54,11 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     clean = _clean_models(frame)
     every = len(clean) == len(responses.models)
     blocks: list[str] = []
-    if not known:
-        _refuse_near(responses)
+    if not known and (other := closest_name("contamination", list(map(str, frame.columns)))):
+        # A fit without it would look right.
+        problem = f"no column 'contamination', but {join_list([other])}"
+        advice = "rename it to 'contamination', or choose --model ability to leave it aside"
+        raise DataError([Fault(responses.source, problem)], advice)
     if not known or every:
         content = load_model("ability").model_dump()
         block = content["contamination"]
@@ -66,7 +66,12 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
         start = f"ability ({why})"
         open_question = _WITHOUT if not known else _ALL_CLEAN
     else:
-        blocks += _exposure(frame, block)
+        if "p_duplicate" in frame:
+            block["exposure"] = "latent"
+            blocks.append("contamination as a latent event (column 'p_duplicate')")
+        elif "contamination_sd" in frame:
+            block["exposure"] = "noisy"
+            blocks.append("a noisy covariate (column 'contamination_sd')")
         if clean:
             block |= {"confounding": "anchored", "clean_column": CLEAN}
             blocks.append(
@@ -82,21 +87,9 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
         blocks.append(f"guessing by item (column '{column}')")
     content["summary"] = "Composed from the columns of a table of responses."
     content["description"] = ""
-    chosen = f"model spec 'auto': {start}{f' with {_and(blocks)}' if blocks else ''}"
+    listed = " and ".join([*([", ".join(blocks[:-1])] if blocks[1:] else []), *blocks[-1:]])
+    chosen = f"model spec 'auto': {start}{f' with {listed}' if blocks else ''}"
     return restored_spec(content, AUTO, ""), (chosen, open_question)
-
-
-def _refuse_near(responses: Responses) -> None:
-    """Refuse a table whose contamination has another name: a fit without it would look right."""
-    other = closest_name("contamination", list(map(str, responses.frame.columns)))
-    if other:
-        problem = f"no column 'contamination', but {join_list([other])}"
-        advice = "rename it to 'contamination', or choose --model ability to leave it aside"
-        raise DataError([Fault(responses.source, problem)], advice)
-
-
-def _and(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _clean_models(frame: pd.DataFrame) -> list[str]:
@@ -106,16 +99,6 @@ def _clean_models(frame: pd.DataFrame) -> list[str]:
     values = pd.Series(read_numbers(frame[CLEAN], words=True), index=frame.index)
     least = values.groupby(frame["model"], sort=False).min()
     return [str(name) for name in least.index[least == 1]]
-
-
-def _exposure(frame: pd.DataFrame, block: dict[str, Any]) -> Iterator[str]:
-    """Yield the block of contamination that is not known exactly, and set it."""
-    if "p_duplicate" in frame:
-        block["exposure"] = "latent"
-        yield "contamination as a latent event (column 'p_duplicate')"
-    elif "contamination_sd" in frame:
-        block["exposure"] = "noisy"
-        yield "a noisy covariate (column 'contamination_sd')"
 
 
 def constant_contamination(responses: Responses) -> list[str]:
@@ -146,11 +129,9 @@ def choose_spec(
     clean: Names = (),
     priors: Mapping[str, Any] | None = None,
 ) -> tuple[ModelSpec, Responses]:
-    """Return the model spec that is meant, and the table with notes on what it identifies.
-
-    Models that were declared clean by name are refused where a named model spec has no use for
-    them; ``"auto"`` notes what it makes of them.
-    """
+    """Return the model spec that is meant, and the table with notes on what it identifies."""
+    # Models that were declared clean by name are refused where a named model spec has no use for
+    # them; `"auto"` notes what it makes of them.
     if isinstance(model, ModelSpec):
         refuse_idle_clean(model, clean)
         return spec_with_priors(model, priors or {}), table

@@ -9,19 +9,23 @@ import pandas as pd
 import pymc as pm
 
 from bayescontam._text import printable
-from bayescontam._types import IntArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.measures import Scale
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.effects import add_effects, add_guess
-from bayescontam.model.likelihood import add_model_by_item, add_responses, spreads_of_repeats
+from bayescontam.model.likelihood import (
+    add_model_by_item,
+    add_repeats,
+    add_responses,
+    plan_repeats,
+    spreads_of_repeats,
+)
 from bayescontam.model.marginal import Difficulties, Lattice, add_marginalised, make_grid
 from bayescontam.model.measurement_error import add_mixture
 from bayescontam.model.predictor import Data, linear_predictor, response_slopes
-from bayescontam.model.priors import Stretch, Tensor, stretch
-from bayescontam.model.repeats import add_repeats, plan_repeats
+from bayescontam.model.priors import Stretch, stretch
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.model.transforms import make_informing_data
 from bayescontam.specs.model import ModelSpec
@@ -53,8 +57,7 @@ _DOSES = {
     "spillover": "cell_dose",
 }
 """What each effect has the linear predictor take from a design."""
-WIDTH = 60
-"""Longest name of a model, benchmark or item in a sentence."""
+WIDTH = 60  # longest name of a model, benchmark or item in a sentence
 _WORDS = {
     "theta": "ability of {model} on {unit}",
     "mu": "mean ability on {unit}",
@@ -142,9 +145,16 @@ def _add_responses(spec: ModelSpec, design: Design, terms: Terms, varying: Varyi
     if varying != "nothing":
         counts = pm.Data("counts", counts)
     if varying == "doses":
-        doses = {n: pm.Data(n, getattr(design, n)) for n in _doses_of(terms, design)}
+        names = [name for symbol, name in _DOSES.items() if symbol in terms]
+        names += ["contamination"] if design.additive else []
+        doses = {name: pm.Data(name, getattr(design, name)) for name in names}
     spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
-    effects = add_effects(spec, design, terms, _stretch(spec, design, spreads), doses)
+    factor = Stretch()  # by how much effects are larger than their priors say
+    if spreads is not None:
+        pooled = spec.ability.pooling != "none"
+        cells = spreads[0][0] if pooled else spreads[0].reshape(design.answered.shape)
+        factor = Stretch(stretch(cells), by_cell=not pooled)
+    effects = add_effects(spec, design, terms, factor, doses)
     predictor = linear_predictor(effects, design, doses)
     guess = add_guess(spec, design)
     table = plan_repeats(design, terms, guess)
@@ -158,20 +168,6 @@ def _add_responses(spec: ModelSpec, design: Design, terms: Terms, varying: Varyi
         add_mixture(design, counts, predictor, slope, guess, spreads)
     if varying != "nothing":
         make_informing_data(pm.modelcontext(None))
-
-
-def _doses_of(terms: Terms, design: Design) -> list[str]:
-    names = [name for symbol, name in _DOSES.items() if symbol in terms]
-    return [*names, "contamination"] if design.additive else names
-
-
-def _stretch(spec: ModelSpec, design: Design, spreads: tuple[Tensor, IntArray] | None) -> Stretch:
-    """Return by how much effects are larger than their priors say; see `Stretch`."""
-    if spreads is None:
-        return Stretch()
-    if spec.ability.pooling != "none":
-        return Stretch(stretch(spreads[0][0]))
-    return Stretch(stretch(spreads[0]).reshape(design.answered.shape), by_cell=True)
 
 
 def in_words(name: str, place: Mapping[str, object] | None = None) -> str:

@@ -1,5 +1,6 @@
 """A table of responses as index arrays: models, benchmarks, items, doses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -66,56 +67,12 @@ class Centring:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Choices:
-    """Which items were answered by models that answered a part of a benchmark."""
-
-    # model_benchmark, item: of each response; benchmark_of_item: of each item
-    model_benchmark: IntArray
-    item: IntArray
-    benchmark_of_item: IntArray
-    models: int
-
-    @cached_property
-    def partial(self) -> IntArray:
-        """Positions in a flattened (model, benchmark) array of models that answered a part.
-
-        At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
-        these are changes little.
-        """
-        items = np.bincount(self.benchmark_of_item)
-        count = np.bincount(self.model_benchmark, minlength=self.models * len(items))
-        share = count.reshape(self.models, -1) / np.maximum(items, 1)
-        return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
-
-    @cached_property
-    def selection(self) -> FloatArray:
-        """What it means for an item's difficulty that models answered it, dims (item, cell).
-
-        A column for each cell of `partial`: 1 where the model answered the item and 0 where
-        not, less its mean over the benchmark, and divided by the square root of the number
-        of such models on it.
-        """
-        size = int(self.benchmark_of_item.max()) + 1
-        answered = np.zeros((len(self.benchmark_of_item), len(self.partial)))
-        column = np.full(self.models * size, -1)
-        column[self.partial] = np.arange(len(self.partial))
-        rows = np.flatnonzero(column[self.model_benchmark] >= 0)
-        answered[self.item[rows], column[self.model_benchmark[rows]]] = 1.0
-        benchmark = self.partial % size
-        own = self.benchmark_of_item[:, None] == benchmark
-        share = answered.sum(axis=0) / own.sum(axis=0)
-        count = np.bincount(benchmark, minlength=size)[benchmark]
-        return np.where(own, answered - share, 0.0) / np.sqrt(count)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Design:
-    """Responses as arrays. Rows with one trial come first, repeated ones after them.
+    """Responses as arrays. Rows with one trial come first, repeated ones after them."""
 
-    Designs made of another by its methods count doses from the means of the table that was
-    fitted, and ask it which items models chose.
-    """
+    # Designs made of another by its methods count doses from the means of the table that was
+    # fitted, and ask it which items models chose.
 
     # models, benchmarks, units, items: labels, in order of first appearance. A unit is what ability
     # is estimated for: a benchmark, or a concept within one.
@@ -148,20 +105,19 @@ class Design:
     additive: bool
     # accuracy of blind guessing, dims (item,); None where items have none of their own
     item_guess: FloatArray | None
-    choices: Choices
-    like: IntArray | None = None  # the item in `choices` that each item stands for; None: itself
+    whole: "Design | None" = None  # the table that was fitted, if this has other rows or items
+    like: IntArray | None = None  # the item of `whole` that each item stands for; None: itself
     centring: Centring | None = None  # None where the model spec uses no contamination
 
     def __len__(self) -> int:
         return len(self.model)
 
     def subset(self, rows: IntArray, item: IntArray | None = None) -> "Design":
-        """Return the design of some responses, and of their items alone if `item` numbers these.
-
-        Of contaminations that are not known exactly it has the expected values alone.
-        """
+        """Return the design of some responses, and of their items alone if `item` numbers these."""
+        # Of contaminations that are not known exactly it has the expected values alone.
         n_single = int((rows < self.n_single).sum())
-        part = replace(self, **self._taken(_BY_RESPONSE, rows), n_single=n_single, exposure=None)
+        whole, taken = self.whole or self, self._taken(_BY_RESPONSE, rows)
+        part = replace(self, **taken, n_single=n_single, exposure=None, whole=whole)
         if item is None:
             return part
         like = np.zeros(int(item.max(initial=-1)) + 1, dtype=np.int64)
@@ -179,15 +135,14 @@ class Design:
         known = self.centring
         if known is not None:
             known = replace(known, of_item=known.of_item[items] if level is None else level)
-        return {"like": items if self.like is None else self.like[items], "centring": known}
+        like = items if self.like is None else self.like[items]
+        return {"whole": self.whole or self, "like": like, "centring": known}
 
     def hold_out(self, rows: IntArray) -> "Design":
-        """Return the design in which some responses count 0 correct answers of 0 trials.
-
-        A model that is built for it has all parameters of the whole one, and a likelihood to
-        which held-out responses add nothing. Parameters of items and models that are held out
-        altogether follow their population, given all others.
-        """
+        """Return the design in which some responses count 0 correct answers of 0 trials."""
+        # A model that is built for it has all parameters of the whole one, and a likelihood to
+        # which held-out responses add nothing. Parameters of items and models that are held out
+        # altogether follow their population, given all others.
         n_correct, n_trials = self.n_correct.copy(), self.n_trials.copy()
         n_correct[rows] = n_trials[rows] = 0
         return replace(self, n_correct=n_correct, n_trials=n_trials)
@@ -202,11 +157,10 @@ class Design:
     def on_grid(
         self, unit: IntArray, level: FloatArray | None, answered: FloatArray, like: IntArray
     ) -> "Design":
-        """Return the design of made-up items of given units and contaminations, dims (item,).
-
-        Every model has a response to each, of weight 0 where it answered, dims (item, model), none
-        of those that the item stands for. The same models answered all items that it is like.
-        """
+        """Return the design of made-up items of given units and contaminations, dims (item,)."""
+        # Every model has a response to each, of weight 0 where it answered, dims (item, model),
+        # none of those that the item stands for. The same models answered all items that it is
+        # like.
         models, items = len(self.models), len(unit)
         item = np.repeat(np.arange(items), models)
         ones = np.ones(len(item), dtype=np.int64)
@@ -251,10 +205,8 @@ class Design:
         return total / np.where(size > 0, size, 1.0)
 
     def reach(self, contamination: FloatArray) -> FloatArray:
-        """Return which part of each segment of the dose-response lies below a contamination.
-
-        In [0, 1], dims (…, segment); segments lie between 0, the knots and 1.
-        """
+        """Return which part of each segment of the dose-response lies below a contamination."""
+        # In [0, 1], dims (…, segment); segments lie between 0, the knots and 1.
         edges = np.array([0.0, *self.knots, 1.0])
         part = (np.asarray(contamination)[..., None] - edges[:-1]) / np.diff(edges)
         return np.clip(part, 0.0, 1.0)
@@ -273,11 +225,9 @@ class Design:
 
     @property
     def item_contamination(self) -> FloatArray:
-        """Mean contamination of each item over models, dims (item,).
-
-        Models that are known to be clean do not count unless no other answered the item:
-        their contamination does not inform on how often it is found in corpora.
-        """
+        """Mean contamination of each item over models, dims (item,)."""
+        # Models that are known to be clean do not count unless no other answered the item: their
+        # contamination does not inform on how often it is found in corpora.
         return self._centring.of_item
 
     @cached_property
@@ -306,20 +256,16 @@ class Design:
         return self.centring
 
     def contamination_range(self, by_model: bool = False) -> tuple[FloatArray, FloatArray]:
-        """Return the smallest and largest contamination of the table, dims ([model,] benchmark).
-
-        That of a latent event is 0 and 1, unless it is known of all items. NaN where a
-        model answered nothing of a benchmark.
-        """
+        """Return the smallest and largest contamination of the table, dims ([model,] benchmark)."""
+        # That of a latent event is 0 and 1, unless it is known of all items. NaN where a model
+        # answered nothing of a benchmark.
         low, high = self._centring.low, self._centring.high
         return (low, high) if by_model else (np.fmin.reduce(low), np.fmax.reduce(high))
 
     @cached_property
     def exposed(self) -> NDArray[np.bool_]:
-        """Which responses inform on their item's contamination, dims (response,).
-
-        Those of models that are not known to be clean; of all where no other answered the item.
-        """
+        """Which responses inform on their item's contamination, dims (response,)."""
+        # Those of models that are not known to be clean; of all where no other answered the item.
         exposed = ~self.clean[self.model]
         count = np.bincount(self.item[exposed], minlength=len(self.items))
         informing: NDArray[np.bool_] = exposed | (count[self.item] == 0)
@@ -362,16 +308,36 @@ class Design:
         np.add.at(count, cell, 1)
         return ((count == items) | ~self.answered).all(axis=0)
 
-    @property
+    @cached_property
     def partial(self) -> IntArray:
         """Positions in a flattened (model, benchmark) array of models that answered a part."""
-        return self.choices.partial
+        # At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
+        # these are changes little.
+        if self.whole is not None:
+            return self.whole.partial
+        items = np.bincount(self.benchmark_of_item)
+        count = np.bincount(self.model_benchmark, minlength=self.answered.size)
+        share = count.reshape(self.answered.shape) / np.maximum(items, 1)
+        return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
 
     @cached_property
     def selection(self) -> FloatArray:
         """What the choices of models mean for difficulties, dims (item, cell of `partial`)."""
-        known = self.choices.selection
-        return known if self.like is None else known[self.like]
+        # 1 where the cell's model answered the item and 0 where not, less its mean over the
+        # benchmark, and divided by the square root of the number of such models on it.
+        if self.whole is not None:
+            known = self.whole.selection
+            return known if self.like is None else known[self.like]
+        answered = np.zeros((len(self.items), len(self.partial)))
+        column = np.full(self.answered.size, -1)
+        column[self.partial] = np.arange(len(self.partial))
+        rows = np.flatnonzero(column[self.model_benchmark] >= 0)
+        answered[self.item[rows], column[self.model_benchmark[rows]]] = 1.0
+        benchmark = self.partial % len(self.benchmarks)
+        own = self.benchmark_of_item[:, None] == benchmark
+        share = answered.sum(axis=0) / own.sum(axis=0)
+        count = np.bincount(benchmark, minlength=len(self.benchmarks))[benchmark]
+        return np.where(own, answered - share, 0.0) / np.sqrt(count)
 
     @property
     def coords(self) -> dict[str, Any]:
@@ -403,6 +369,18 @@ def extremes(
     return np.where(empty, np.nan, least), np.where(empty, np.nan, most)
 
 
+def crossed_labels(
+    models: Sequence[str], benchmarks: Sequence[str], items: int
+) -> tuple[dict[str, NDArray[np.object_]], IntArray]:
+    """Return columns of a table of all models × all items, and each row's positions in them."""
+    # Dims (row,) and (benchmark-model-item, row); rows are in the order of `Responses`.
+    labels = benchmarks, models, [f"item {k + 1}" for k in range(items)]
+    positions = np.indices([len(names) for names in labels]).reshape(3, -1)
+    pairs = zip(("benchmark", "model", "item"), labels, positions, strict=True)
+    columns = {name: np.array(known, dtype=object)[at] for name, known, at in pairs}
+    return columns, positions
+
+
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
     """Return the design that `spec` needs of `responses`."""
     frame = responses.frame
@@ -424,7 +402,6 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
     if spec.likelihood.guess == "column":
         guess = np.zeros(len(items))
         guess[item] = read_guess(frame, responses.source)
-    cell = model * len(responses.benchmarks) + benchmark
     design = Design(
         models=responses.models,
         benchmarks=responses.benchmarks,
@@ -447,7 +424,6 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         clean=clean_models(spec, responses, frame, responses.models),
         additive=spec.contamination.scale == "accuracy",
         item_guess=guess,
-        choices=Choices(cell, item, benchmark_of_item, len(responses.models)),
     )
     if design.contamination is None:
         return design

@@ -31,8 +31,7 @@ from bayescontam.specs.priors import Beta, Normal
 _CELLS = ("model", "benchmark")
 _LEAST_RISE = 0.05
 """Unit of slopes if all that a dose-response rises by lies where no responses are."""
-_ALIKE = 1e-12
-"""Variance of contaminations that differ by rounding, or not at all."""
+_ALIKE = 1e-12  # variance of contaminations that differ by rounding, or not at all
 
 
 def add_effects(
@@ -85,6 +84,13 @@ class _Context:
         prior = prior or name
         return variable(name, self.prior(prior), self.factor(prior), **options)
 
+    def lifted(self, name: str, lift: Tensor | None, **options: Any) -> Tensor:
+        """Add a variable that is sampled less what it is lifted by, if its prior is Normal."""
+        if lift is None or not isinstance(self.prior(name), Normal):
+            return self.variable(name, **options)
+        own = self.parameters(name)
+        return _lifted(name, own["mu"], own["sigma"], lift, **options)
+
     def spread(self, name: str, **options: Any) -> Tensor:
         return spread(name, self.prior(name), self.factor(name), **options)
 
@@ -107,13 +113,11 @@ class _Context:
 
 
 def _abilities(to: _Context, difficulty: Tensor | None) -> Tensor:
-    """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination.
-
-    Abilities, and the means that they vary around, are sampled less the mean difficulty of
-    the items at hand: that difference is what data identify. Abilities and difficulties
-    themselves they identify only together, up to a shift of both that costs nothing but prior
-    density; the more models, the longer and thinner a posterior is in that direction.
-    """
+    """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination."""
+    # Abilities, and the means that they vary around, are sampled less the mean difficulty of the
+    # items at hand: that difference is what data identify. Abilities and difficulties themselves
+    # they identify only together, up to a shift of both that costs nothing but prior density; the
+    # more models, the longer and thinner a posterior is in that direction.
     design = to.design
     dims = ("model", design.unit_dim)
     if to.spec.ability.pooling == "none":
@@ -150,27 +154,18 @@ def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options:
 def _unit_means(to: _Context, hard: Tensor | None) -> Tensor:
     unit_dim, lift = to.design.unit_dim, to.of_units(hard)
     if "sigma_mu" not in to.terms:
-        return _mean_ability(to, "mu", lift, unit_dim)
-    bar = _mean_ability(to, "mu_bar", hard, "benchmark")
+        return to.lifted("mu", lift, dims=unit_dim)
+    bar = to.lifted("mu_bar", hard, dims="benchmark")
     scale, rough = to.spread("sigma_mu"), to.abilities().pooled(axis=0, differ=True)
     options = {"dims": unit_dim, "default_transform": rough.transform()}
     return _lifted("mu", bar[to.design.benchmark_of_unit], scale, lift, **options)
 
 
-def _mean_ability(to: _Context, name: str, lift: Tensor | None, dims: str) -> Tensor:
-    if isinstance(to.prior(name), Normal):
-        own = to.parameters(name)
-        return _lifted(name, own["mu"], own["sigma"], lift, dims=dims)
-    return to.variable(name, dims=dims)
-
-
 def _general_ability(to: _Context, rough: LinearisedEstimate, differ: Tensor) -> Tensor:
-    """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero.
-
-    Its coordinates in an orthonormal basis of the zero-sum vectors are independent
-    Normals: the same distribution as ``pm.ZeroSumNormal``, in coordinates that can be
-    informed by the data. They are sampled with ``sigma_theta`` added; see `PooledTransform`.
-    """
+    """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero."""
+    # Its coordinates in an orthonormal basis of the zero-sum vectors are independent Normals: the
+    # same distribution as `pm.ZeroSumNormal`, in coordinates that can be informed by the data. They
+    # are sampled with `sigma_theta` added; see `PooledTransform`.
     scale, basis = to.spread("sigma_a"), zero_sum_basis(len(to.design.models))
     estimates = rough.level_of_rows().along(basis)
     count = (basis**2).T @ np.isfinite(rough.se).sum(axis=1)
@@ -186,13 +181,10 @@ def zero_sum_basis(n: int) -> FloatArray:
 
 
 def _slopes(to: _Context, unit: Tensor | None, difficulty: Tensor | None) -> Tensor | None:
-    """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated.
-
-    Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
-    logarithm where slopes are positive. Those of models known to be clean are zero.
-    `unit` is the `_cumulative_dose`, if there are any; `difficulty` is that of the items,
-    dims (item,).
-    """
+    """Add ``beta``, dims (model, benchmark): log-odds from surely clean to contaminated."""
+    # Effects of benchmark (v), model (u) and pair (w) add up on the slope itself, or on its
+    # logarithm where slopes are positive. Those of models known to be clean are zero. `unit` is the
+    # `_cumulative_dose`, if there are any; `difficulty` is that of the items, dims (item,).
     clean = to.design.clean
     if "beta" not in to.terms:
         return None
@@ -205,10 +197,8 @@ def _slopes(to: _Context, unit: Tensor | None, difficulty: Tensor | None) -> Ten
 def _effect(
     name: str, mean: Tensor, sd: Tensor, unit: Tensor | None, transform: Any = None, **options: Any
 ) -> Tensor:
-    """Add a Normal variable of slopes; with a `unit` it is sampled as what it rises by.
-
-    The distribution is the same: a Normal variable times a number is Normal too.
-    """
+    """Add a Normal variable of slopes; with a `unit` it is sampled as what it rises by."""
+    # The distribution is the same: a Normal variable times a number is Normal too.
     if unit is None:
         return pm.Normal(name, mean, sd, default_transform=transform, **options)
     rise = pm.Normal(f"{name}_rise", mean * unit, sd * unit, default_transform=transform, **options)
@@ -272,12 +262,10 @@ def _slopes_of_models(to: _Context, rough: LinearisedEstimate) -> LinearisedEsti
 
 
 def _level_first(to: _Context, rough: LinearisedEstimate, difficulty: Tensor | None) -> Tensor:
-    """Add the same as `_slope_levels`, in coordinates of which one is what models add on average.
-
-    Data inform on the mean slope only together with what the models add that inform on slopes,
-    as they do on abilities only together with difficulties; see `_abilities`. Where nothing
-    else stands for it, slopes of difficulties along contamination are a part of that sum too.
-    """
+    """Add the same as `_slope_levels`, with what models add on average as a coordinate."""
+    # Data inform on the mean slope only together with what the models add that inform on slopes,
+    # as they do on abilities only together with difficulties; see `_abilities`. Where nothing
+    # else stands for it, slopes of difficulties along contamination are a part of that sum too.
     design, terms = to.design, to.terms
     informative = design.informative.any(axis=1)
     basis = CommonFirst.of(np.where(informative, -1, np.arange(len(informative))))
@@ -286,11 +274,11 @@ def _level_first(to: _Context, rough: LinearisedEstimate, difficulty: Tensor | N
     options["default_transform"] = basis.rough(_slopes_of_models(to, rough)).transform()
     moved = pm.Normal("beta_model_coordinates", 0.0, scale, **options)
     model = pm.Deterministic("beta_model", basis.items(moved), dims="model")
-    own, fall = to.parameters("beta_bar"), -model[informative].mean()
+    fall = -model[informative].mean()
     hard: Tensor = np.zeros(len(design.benchmarks))
     if difficulty is not None and "kappa" not in terms:
         hard = _along_contamination(design, difficulty)
-    level = _lifted("beta_bar", own["mu"], own["sigma"], fall + hard.mean())
+    level = to.lifted("beta_bar", fall + hard.mean())
     if "v" in terms:
         scale = to.spread("sigma_bb")
         transform = rough.pooled(axis=0, differ=True).transform()
@@ -300,14 +288,12 @@ def _level_first(to: _Context, rough: LinearisedEstimate, difficulty: Tensor | N
 
 
 def _turned_levels(to: _Context, rough: LinearisedEstimate, unit: Tensor | None) -> Tensor:
-    """Add the same as `_slope_levels`, in coordinates for tables that identify slopes well.
-
-    Data identify what models add to slopes on average, ``beta_model_mean``, only together with
-    the mean slope or those of benchmarks. Where they identify slopes well, moving the one
-    against the other is the one direction in which a posterior is wide. The sums are
-    sampled in their stead, and what models add in an orthonormal basis of the vectors that
-    sum to zero: then the mean meets the data no more, and the others do not meet it.
-    """
+    """Add the same as `_slope_levels`, in coordinates for tables that identify slopes well."""
+    # Data identify what models add to slopes on average, `beta_model_mean`, only together with the
+    # mean slope or those of benchmarks. Where they identify slopes well, moving the one against the
+    # other is the one direction in which a posterior is wide. The sums are sampled in their stead,
+    # and what models add in an orthonormal basis of the vectors that sum to zero: then the mean
+    # meets the data no more, and the others do not meet it.
     prior, models, scale = to.prior("beta_bar"), rough.se.shape[0], to.spread("sigma_bm")
     basis = zero_sum_basis(models)
     transform, shape = _slopes_of_models(to, rough).along(basis).transform(), basis.shape[1]
@@ -327,11 +313,9 @@ def _turned_levels(to: _Context, rough: LinearisedEstimate, unit: Tensor | None)
 
 
 def _difficulties(to: _Context, fixed: bool) -> Tensor | None:
-    """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean.
-
-    Zero in benchmarks of which no item was answered by two models. If contaminations are
-    `fixed`, the slope along them is a coordinate.
-    """
+    """Add ``delta``, dims (item,): log-odds by which an item is harder than its unit's mean."""
+    # Zero in benchmarks of which no item was answered by two models. If contaminations are `fixed`,
+    # the slope along them is a coordinate.
     design = to.design
     if "delta" not in to.terms:
         return None
@@ -352,16 +336,13 @@ def _difficulties(to: _Context, fixed: bool) -> Tensor | None:
 
 
 def _selection(to: _Context) -> Tensor | None:
-    """Add ``psi``, dims (model, benchmark): how much harder the items are that a model answered.
-
-    Log-odds, times the square root of the number of models that answered a part of the
-    benchmark; 0 of the others. Difficulties of items with few answers are drawn towards
-    their mean. Where models chose what to answer, such as weak ones easy items, that mean
-    is not the same for all items: it depends on who answered them.
-
-    Little (1993), doi:10.1080/01621459.1993.10594302, on models by pattern of missing data;
-    Mundlak (1978), doi:10.2307/1913646, on effects whose mean depends on a regressor.
-    """
+    """Add ``psi``, dims (model, benchmark): how much harder the items are that a model answered."""
+    # Log-odds, times the square root of the number of models that answered a part of the benchmark;
+    # 0 of the others. Difficulties of items with few answers are drawn towards their mean. Where
+    # models chose what to answer, such as weak ones easy items, that mean is not the same for all
+    # items: it depends on who answered them. Little (1993), doi:10.1080/01621459.1993.10594302, on
+    # models by pattern of missing data; Mundlak (1978), doi:10.2307/1913646, on effects whose mean
+    # depends on a regressor.
     if "psi" not in to.terms:
         return None
     partial, shape = to.design.partial, to.design.answered.shape
@@ -374,10 +355,8 @@ def _selection(to: _Context) -> Tensor | None:
 
 
 def _discriminations(to: _Context) -> Tensor | None:
-    """Add ``alpha``, dims (item,): how many times as far an item distinguishes models.
-
-    Its geometric mean is 1 up to chance: the scale of abilities is that of a typical item.
-    """
+    """Add ``alpha``, dims (item,): how many times as far an item distinguishes models."""
+    # Its geometric mean is 1 up to chance: the scale of abilities is that of a typical item.
     if "alpha" not in to.terms:
         return None
     scale = to.spread("sigma_alpha")
@@ -396,13 +375,11 @@ def _increments(to: _Context) -> Tensor | None:
 
 
 def _cumulative_dose(increments: Tensor, design: Design, doses: Data) -> Tensor:
-    """Return by what the dose-response rises with contamination where responses lie.
-
-    It is the slope of its regression on contamination, which is 1 for a straight line, and
-    a little more, so that it is never near zero. Data show how far log-odds rise between
-    responses. Where few of these lie at one end, what is added there is nearly unknown,
-    and with it the slope from 0 to 1; the product of slope and this is known none the less.
-    """
+    """Return by what the dose-response rises with contamination where responses lie."""
+    # It is the slope of its regression on contamination, which is 1 for a straight line, and a
+    # little more, so that it is never near zero. Data show how far log-odds rise between responses.
+    # Where few of these lie at one end, what is added there is nearly unknown, and with it the
+    # slope from 0 to 1; the product of slope and this is known none the less.
     dose, reach_dose = (dose_of(design, name, doses) for name in ("dose", "reach_dose"))
     weighed = design.weight * dose
     square = (weighed * dose).sum() + _ALIKE * design.weight.sum()
@@ -411,17 +388,13 @@ def _cumulative_dose(increments: Tensor, design: Design, doses: Data) -> Tensor:
 
 
 def _confounding(to: _Context, difficulty: Tensor | None) -> Tensor | None:
-    """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones.
-
-    It is sampled together with the slope of the items' own difficulties along contamination:
-    data inform on the sum of both alone.
-    """
+    """Add ``kappa``, dims (benchmark,): how much harder contaminated items are than clean ones."""
+    # It is sampled together with the slope of the items' own difficulties along contamination: data
+    # inform on the sum of both alone.
     if "kappa" not in to.terms:
         return None
-    if difficulty is None or not isinstance(to.prior("kappa"), Normal):
-        return to.variable("kappa", dims="benchmark")
-    own, fall = to.parameters("kappa"), -_along_contamination(to.design, difficulty)
-    return _lifted("kappa", own["mu"], own["sigma"], fall, dims="benchmark")
+    fall = None if difficulty is None else -_along_contamination(to.design, difficulty)
+    return to.lifted("kappa", fall, dims="benchmark")
 
 
 def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:
@@ -433,10 +406,8 @@ def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:
 
 
 def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:
-    """Return what the spec states of each benchmark's guessing: a number, or a prior.
-
-    Of a spec by which every item has its own, as the table says, zeros.
-    """
+    """Return what the spec states of each benchmark's guessing: a number, or a prior."""
+    # Of a spec by which every item has its own, as the table says, zeros.
     guess = spec.likelihood.guess
     if guess == "column":
         return [0.0] * len(design.benchmarks)
@@ -458,11 +429,9 @@ def can_guess(spec: ModelSpec, design: Design) -> bool:
 
 
 def add_guess(spec: ModelSpec, design: Design) -> FloatArray | Tensor:
-    """Return the accuracy of blind guessing for each response, dims (response,).
-
-    Where that of any benchmark has a prior, adds ``guess``, dims (benchmark,), to the
-    current PyMC model.
-    """
+    """Return the accuracy of blind guessing for each response, dims (response,)."""
+    # Where that of any benchmark has a prior, adds `guess`, dims (benchmark,), to the current PyMC
+    # model.
     if design.item_guess is not None:
         return design.item_guess[design.item]
     values = guess_priors(spec, design)

@@ -19,10 +19,8 @@ from bayescontam.errors import DataError, Fault, SpecError, UsageError
 from bayescontam.model.quadrature import KNOWN, beta_quadrature, logit_normal
 from bayescontam.specs.model import ModelSpec
 
-NODES = 5
-"""Quadrature nodes of a noisy contamination: they keep its first nine moments."""
-SLACK = 1.01
-"""Factor by which rounding may lift a variance above the largest possible."""
+NODES = 5  # quadrature nodes of a noisy contamination: they keep its first nine moments
+SLACK = 1.01  # factor by which rounding may lift a variance above the largest possible
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +102,49 @@ def make_exposure(
     if spec.contamination.exposure == "known":
         return None
     names = exposure_columns(spec, frame)
-    _need(names, spec, responses)
+    faults = [
+        Fault(
+            responses.source,
+            f"the model spec '{spec.name}' needs a column '{name}', which is not there",
+        )
+        for name in names
+        if name not in frame
+    ]
+    if faults:
+        advice = (
+            "Give covariates that have it (--covariates; 'bayescontam covariates' writes such a"
+            " table) or choose a model spec that takes contamination as known, such as"
+            " hierarchical."
+        )
+        raise DataError(faults, advice)
     values = frame[list(names)].to_numpy(np.float64)
     group, first, pairs = _groups(values, model, item)
+    values, scale = values[first], None
+    mean = low = high = values[:, 0]
     if spec.contamination.exposure == "noisy":
-        _refuse_impossible(values[first], names, frame.iloc[first], responses.source)
-        made = _beta_nodes(values[first], group, first, pairs)
+        _refuse_impossible(values, names, frame.iloc[first], responses.source)
+        nodes, weights = beta_quadrature(mean, values[:, 1], NODES)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(weights)
     else:
-        made = _latent(values[first], group, first, pairs)
+        log_weights, scale = _latent_weights(values)
+        nodes = np.broadcast_to([0.0, 1.0], log_weights.shape)
+        low, high = np.where(mean == 1, 1.0, 0.0), np.where(mean > 0, 1.0, 0.0)
+    made = Exposure(pairs, group, first, mean, nodes, log_weights, scale, low, high)
     return made if made.unsure.any() else None
+
+
+def _latent_weights(values: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    """Return log probabilities of 0 and 1, and by how much `p_shift` moves their log-odds."""
+    p = values[:, 0]
+    with np.errstate(divide="ignore"):
+        log_weights = np.stack([np.log1p(-p), np.log(p)], axis=1)
+    scale, unsure = np.zeros(len(p)), (p > 0) & (p < 1) & (values[:, -1] > 0)
+    if values.shape[1] == 1 or not unsure.any():
+        return log_weights, None
+    location, scale[unsure] = logit_normal(p[unsure], values[unsure, 1])
+    log_weights[unsure] = log_expit(np.stack([-location, location], axis=1))
+    return log_weights, scale
 
 
 def exposure_columns(spec: ModelSpec, frame: pd.DataFrame) -> tuple[str, ...]:
@@ -123,23 +155,6 @@ def exposure_columns(spec: ModelSpec, frame: pd.DataFrame) -> tuple[str, ...]:
         case "noisy":
             return ("contamination", "contamination_sd")
     return tuple(n for n in ("p_duplicate", "p_duplicate_sd") if n in frame) or ("p_duplicate",)
-
-
-def _need(names: tuple[str, ...], spec: ModelSpec, responses: Responses) -> None:
-    lacking = [name for name in names if name not in responses.frame]
-    advice = (
-        "Give covariates that have it (--covariates; 'bayescontam covariates' writes such a table)"
-        " or choose a model spec that takes contamination as known, such as hierarchical."
-    )
-    faults = [
-        Fault(
-            responses.source,
-            f"the model spec '{spec.name}' needs a column '{name}', which is not there",
-        )
-        for name in lacking
-    ]
-    if faults:
-        raise DataError(faults, advice)
 
 
 def _groups(values: FloatArray, model: IntArray, item: IntArray) -> tuple[IntArray, IntArray, bool]:
@@ -174,44 +189,45 @@ def _refuse_impossible(
         raise DataError(faults, f"Give {names[1]} as a standard deviation, not as a variance or %.")
 
 
-def _beta_nodes(values: FloatArray, group: IntArray, first: IntArray, pairs: bool) -> Exposure:
-    mean, sd = values.T
-    nodes, weights = beta_quadrature(mean, sd, NODES)
-    with np.errstate(divide="ignore"):
-        log_weights = np.log(weights)
-    return Exposure(pairs, group, first, mean, nodes, log_weights, None, mean, mean)
-
-
-def _latent(values: FloatArray, group: IntArray, first: IntArray, pairs: bool) -> Exposure:
-    p = values[:, 0]
-    with np.errstate(divide="ignore"):
-        log_weights = np.stack([np.log1p(-p), np.log(p)], axis=1)
-    scale, unsure = np.zeros(len(p)), (p > 0) & (p < 1) & (values[:, -1] > 0)
-    shifts = values.shape[1] > 1 and bool(unsure.any())
-    if shifts:
-        location, scale[unsure] = logit_normal(p[unsure], values[unsure, 1])
-        log_weights[unsure] = log_expit(np.stack([-location, location], axis=1))
-    nodes = np.broadcast_to([0.0, 1.0], log_weights.shape)
-    low, high = np.where(p == 1, 1.0, 0.0), np.where(p > 0, 1.0, 0.0)
-    return Exposure(
-        pairs, group, first, p, nodes, log_weights, scale if shifts else None, low, high
-    )
-
-
 def clean_models(
     spec: ModelSpec, responses: Responses, frame: pd.DataFrame, models: tuple[str, ...]
 ) -> NDArray[np.bool_]:
     """Return which models a model spec says are known to be clean, dims (model,)."""
-    block = spec.contamination
+    block, source = spec.contamination, responses.source
+    column = block.clean_column or "contamination.clean"
     if block.clean_column:
-        return _by_column(block.clean_column, responses, frame, models)
-    unknown = [name for name in block.clean if name not in models]
-    if unknown:
-        problem = f"no such model: {join_list(unknown)}; the responses have {join_list(models)}"
-        raise SpecError([Fault(f"model spec '{spec.name}'", problem, column="contamination.clean")])
-    clean = np.isin(np.array(models, dtype=object), block.clean)
-    if block.clean:
-        _refuse_all_or_none(clean, responses.source, "contamination.clean")
+        clean = _by_column(column, source, frame, models)
+    else:
+        if unknown := [name for name in block.clean if name not in models]:
+            problem = f"no such model: {join_list(unknown)}; the responses have {join_list(models)}"
+            raise SpecError([Fault(f"model spec '{spec.name}'", problem, column=column)])
+        clean = np.isin(np.array(models, dtype=object), block.clean)
+    if (block.clean_column or block.clean) and (clean.all() or not clean.any()):
+        problem = f"{'every model is' if clean.any() else 'no model is'} known to be clean"
+        advice = (
+            "Slopes are identified by comparing models that may be contaminated with clean ones."
+        )
+        raise DataError([Fault(source, problem, column=column)], advice)
+    return clean
+
+
+def _by_column(
+    column: str, source: str, frame: pd.DataFrame, models: tuple[str, ...]
+) -> NDArray[np.bool_]:
+    if column not in frame:
+        problem = f"the model spec needs a column '{column}', which is not there"
+        advice = "Add it (1 = the model is known to be clean, 0 = it is not), or name the models"
+        raise DataError([Fault(source, problem)], f"{advice} in contamination.clean.")
+    values = read_numbers(frame[column], words=True)
+    if not np.isin(values, [0, 1]).all():
+        problem = "allowed is 1 (the model is known to be clean) or 0, in every row"
+        raise DataError([Fault(source, problem, column=column)])
+    ranges = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
+    mixed = ranges.index[ranges["min"] != ranges["max"]]
+    if len(mixed):
+        problem = f"models with both values: {join_list(mixed)}; a model is clean or not"
+        raise DataError([Fault(source, problem, column=column)])
+    clean: NDArray[np.bool_] = ranges["max"].reindex(list(models)).to_numpy() == 1
     return clean
 
 
@@ -251,32 +267,3 @@ def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
             "of its responses to 0"
         )
         raise DataError(faults, advice)
-
-
-def _by_column(
-    column: str, responses: Responses, frame: pd.DataFrame, models: tuple[str, ...]
-) -> NDArray[np.bool_]:
-    if column not in frame:
-        problem = f"the model spec needs a column '{column}', which is not there"
-        advice = "Add it (1 = the model is known to be clean, 0 = it is not), or name the models"
-        raise DataError([Fault(responses.source, problem)], f"{advice} in contamination.clean.")
-    values = read_numbers(frame[column], words=True)
-    if not np.isin(values, [0, 1]).all():
-        problem = "allowed is 1 (the model is known to be clean) or 0, in every row"
-        raise DataError([Fault(responses.source, problem, column=column)])
-    ranges = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
-    mixed = ranges.index[ranges["min"] != ranges["max"]]
-    if len(mixed):
-        problem = f"models with both values: {join_list(mixed)}; a model is clean or not"
-        raise DataError([Fault(responses.source, problem, column=column)])
-    clean: NDArray[np.bool_] = ranges["max"].reindex(list(models)).to_numpy() == 1
-    _refuse_all_or_none(clean, responses.source, column)
-    return clean
-
-
-def _refuse_all_or_none(clean: NDArray[np.bool_], source: str, column: str) -> None:
-    if clean.any() and not clean.all():
-        return
-    problem = "no model is" if not clean.any() else "every model is"
-    advice = "Slopes are identified by comparing models that may be contaminated with clean ones."
-    raise DataError([Fault(source, f"{problem} known to be clean", column=column)], advice)

@@ -9,7 +9,6 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
@@ -18,13 +17,12 @@ from bayescontam.model.effects import can_guess
 from bayescontam.model.likelihood import log_choose, log_sum
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
+from bayescontam.model.quadrature import log_weights
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
 
-LEVELS = 12
-"""Chebyshev points of a group in which contamination takes more values than this."""
-REACH = 5.5
-"""Standard deviations on either side of zero over which difficulty is integrated."""
+LEVELS = 12  # Chebyshev points of a group in which contamination takes more values than this
+REACH = 5.5  # standard deviations on either side of zero over which difficulty is integrated
 FINENESS = 1.2
 """Steps of the quadrature, in standard deviations of a well known difficulty.
 
@@ -32,8 +30,7 @@ The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a 
 """
 Difficulties = Literal["auto", "sampled", "marginalised"]
 """What is done about item difficulties while sampling."""
-LARGE = 50_000
-"""Responses from which ``"auto"`` integrates difficulties out."""
+LARGE = 50_000  # responses from which `"auto"` integrates difficulties out
 
 
 def item_levels(design: Design) -> FloatArray | None:
@@ -102,13 +99,6 @@ class Lattice:
         key = (self.level * totals + self.total[:, None])[used]
         keys, at = np.unique(key, return_inverse=True)
         return *divmod(keys, totals), np.bincount(at, self.basis[used])
-
-
-def log_weights(z: FloatArray) -> FloatArray:
-    """Return the logarithms of the weights of evenly spaced nodes, which add up to 1."""
-    density = -0.5 * z**2
-    result: FloatArray = density - logsumexp(density)
-    return result
 
 
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:

@@ -61,22 +61,37 @@ def add_mixture(
     guess: FloatArray | Tensor,
     spreads: tuple[Tensor, IntArray] | None,
 ) -> None:
-    """Add ``n_correct``, dims (response,), observed, with unsure contaminations summed out.
-
-    Where the probabilities of latent events are unsure it adds ``p_shift`` (benchmark), and where
-    repeated trials have an effect of their own ``eta`` (repeated).
-    """
+    """Add ``n_correct``, dims (response,), observed, with unsure contaminations summed out."""
+    # Where the probabilities of latent events are unsure it adds `p_shift` (benchmark), and where
+    # repeated trials have an effect of their own `eta` (repeated).
     assert design.exposure is not None
     log_weights = _log_weights(design, design.exposure)
-    share = np.ones(len(design))
     if spreads is not None:
-        repeated = slice(design.n_single, None)
+        single, repeated = slice(design.n_single), slice(design.n_single, None)
         eta, log_weights, part = _add_repeated(
             design, spreads, predictor[repeated], slope[repeated], log_weights
         )
-        predictor = pt.concatenate([predictor[: design.n_single], eta])
-        share = pt.concatenate([share[: design.n_single], part])
-    _add_trials(design, counts, predictor, slope * share, log_weights, guess)
+        predictor = pt.concatenate([predictor[single], eta])
+        slope = slope * pt.concatenate([np.ones(design.n_single), part])
+    rows = _MixtureRows.of(design.exposure, slice(None))
+    n, kernel = design.n_trials, log_kernel(design, guess)
+    constant = log_choose(n, design.n_correct).sum()
+
+    def term(offset: Any, value: Any, eta: Any, slope: Any, n: Any, guess: Any) -> Any:
+        return kernel(value, eta + slope * offset, n, guess)
+
+    def logp(value: Any, eta: Any, slope: Any, log_weights: Any, guess: Any) -> Any:
+        return rows.log_density(term, log_weights, value, eta, slope, n, guess) + constant
+
+    def draw(eta: Any, slope: Any, log_weights: Any, guess: Any, size: Any) -> Any:
+        node = pm.Categorical.dist(logit_p=log_weights)
+        p = guess + (1 - guess) * pt.sigmoid(eta + slope * rows.chosen(node))
+        return pm.Binomial.dist(n=n, p=p)
+
+    pm.CustomDist(
+        "n_correct", predictor, slope, log_weights, pt.as_tensor(guess), logp=logp, dist=draw,
+        signature="(r),(r),(g,k),(r)->(r)", observed=counts, dims="response",
+    )  # fmt: skip
 
 
 def _log_weights(design: Design, exposure: Exposure) -> Tensor:
@@ -103,13 +118,11 @@ class _InformedVector(DataInformedTransform):
 
 
 def in_trials(spread: Any, se: FloatArray) -> Any:
-    """Return which part of a shift of contamination moves the trials, given ``eta``.
-
-    A response's log-odds are predictor + model-by-item effect + shift. ``eta`` is the
-    sum of the first two and of the other part of the shift. The model is the same with
-    any part; with this one the conditional posterior of ``eta`` is about the same
-    whatever the contamination, so that it has one mode.
-    """
+    """Return which part of a shift of contamination moves the trials, given ``eta``."""
+    # A response's log-odds are predictor + model-by-item effect + shift. `eta` is the sum of the
+    # first two and of the other part of the shift. The model is the same with any part; with this
+    # one the conditional posterior of `eta` is about the same whatever the contamination, so that
+    # it has one mode.
     return se**2 / (se**2 + spread**2)
 
 
@@ -148,34 +161,3 @@ def _add_repeated(
 def _normal(offset: Any, value: Any, mean: Any, scale: Any, slope: Any) -> Any:
     z = (value - mean - slope * offset) / scale
     return -0.5 * z**2 - pt.log(scale) - 0.5 * np.log(2 * np.pi)
-
-
-def _add_trials(
-    design: Design,
-    counts: Tensor,
-    eta: Tensor,
-    slope: Tensor,
-    log_weights: Tensor,
-    guess: FloatArray | Tensor,
-) -> None:
-    """Add ``n_correct``, given log-odds at the mean and what a shift moves them by."""
-    assert design.exposure is not None
-    rows = _MixtureRows.of(design.exposure, slice(None))
-    n, kernel = design.n_trials, log_kernel(design, guess)
-    constant = log_choose(n, design.n_correct).sum()
-
-    def term(offset: Any, value: Any, eta: Any, slope: Any, n: Any, guess: Any) -> Any:
-        return kernel(value, eta + slope * offset, n, guess)
-
-    def logp(value: Any, eta: Any, slope: Any, log_weights: Any, guess: Any) -> Any:
-        return rows.log_density(term, log_weights, value, eta, slope, n, guess) + constant
-
-    def draw(eta: Any, slope: Any, log_weights: Any, guess: Any, size: Any) -> Any:
-        node = pm.Categorical.dist(logit_p=log_weights)
-        p = guess + (1 - guess) * pt.sigmoid(eta + slope * rows.chosen(node))
-        return pm.Binomial.dist(n=n, p=p)
-
-    pm.CustomDist(
-        "n_correct", eta, slope, log_weights, pt.as_tensor(guess), logp=logp, dist=draw,
-        signature="(r),(r),(g,k),(r)->(r)", observed=counts, dims="response",
-    )  # fmt: skip

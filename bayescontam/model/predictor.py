@@ -17,8 +17,7 @@ Effects = Mapping[str, Any]
 (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one).
 Leading axes, such as draws, are kept.
 """
-Data = Mapping[str, Any]
-"""Doses of a design, under their names, that are data of a PyMC model."""
+Data = Mapping[str, Any]  # doses of a design, under their names, that are data of a PyMC model
 NO_DATA: Data = {}
 
 
@@ -57,10 +56,8 @@ def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> An
 
 
 def response_slopes(effects: Effects, design: Design) -> Any:
-    """Return the slope that holds for each response, (…, response).
-
-    Log-odds from surely clean to surely contaminated; 0 of models known to be clean.
-    """
+    """Return the slope that holds for each response, (…, response)."""
+    # Log-odds from surely clean to surely contaminated; 0 of models known to be clean.
     slope = effects["beta"][..., design.model_benchmark]
     if _has(effects, "gamma"):
         own = effects["gamma"] * effects["delta"][..., design.item]

@@ -32,20 +32,18 @@ from bayescontam.specs.priors import (
     StudentT,
 )
 
-Tensor = Any
-"""A PyTensor variable; its own types say too little to be of use."""
+Tensor = Any  # a PyTensor variable; its own types say too little to be of use
 
 
-SMALL = 0.1
-"""Quantile of a positive prior below which the sampler moves along the logarithm."""
-LOCATED = (Normal, Logistic, StudentT)
-"""Families that are moved by moving ``mu``."""
-_SCALED = frozenset({"mu", "sigma", "s", "scale"})
-"""Parameters of families that are multiplied where the variable is."""
-SMALLEST = 1e-6
-"""Added to every spread: a Normal narrower than this is lost in rounding errors."""
-TOTAL_SD = 0.2
-"""Of the logarithm of the sum of sizes, which says nothing of the parts."""
+SMALL = 0.1  # quantile of a positive prior below which the sampler moves along the logarithm
+LOCATED = (Normal, Logistic, StudentT)  # families that are moved by moving `mu`
+_SCALED: dict[type, tuple[str, ...]] = {
+    Normal: ("mu", "sigma"), Logistic: ("mu", "s"), StudentT: ("mu", "sigma"),
+    HalfNormal: ("sigma",), HalfStudentT: ("sigma",), Exponential: ("scale",),
+}  # fmt: skip
+"""Parameters of each family that are multiplied where the variable is."""
+SMALLEST = 1e-6  # added to every spread: a Normal narrower than this is lost in rounding errors
+TOTAL_SD = 0.2  # of the logarithm of the sum of sizes, which says nothing of the parts
 EQUAL = 2.0
 """Sizes of equal parts. A size is straight in its coordinate above 1, its logarithm far below."""
 LOG_ODDS = frozenset(
@@ -87,7 +85,9 @@ def parameters(prior: Prior | LogNormal | Beta, factor: Tensor = 1.0) -> dict[st
     given = prior.parameters()
     if isinstance(factor, float) and factor == 1.0:
         return given
-    return {key: value * factor if key in _SCALED else value for key, value in given.items()}
+    if type(prior) not in _SCALED:
+        raise TypeError(f"which parameters of {prior!r} scale with its variable is not stated")
+    return given | {name: given[name] * factor for name in _SCALED[type(prior)]}
 
 
 def variable(
@@ -192,11 +192,10 @@ def is_stretched(name: str, spec: ModelSpec) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """By how much effects are larger than their priors imply for accuracies.
+    """By how much effects are larger than their priors imply for accuracies."""
 
-    Priors are about accuracies of items in repeated trials; effects are those of a model on
-    one item. Without model-by-item effects the two are the same.
-    """
+    # Priors are about accuracies of items in repeated trials; effects are those of a model on one
+    # item. Without model-by-item effects the two are the same.
 
     cells: Any = 1.0  # one number for all, or dims (…, model, benchmark)
     by_cell: bool = False

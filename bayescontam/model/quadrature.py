@@ -8,20 +8,28 @@ from scipy.special import expit, logit, logsumexp
 
 from bayescontam._types import FloatArray
 
-KNOWN = 1e-6
-"""Standard deviation of a contamination below which it counts as known."""
-WIDEST = 0.9
-"""Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
+KNOWN = 1e-6  # standard deviation of a contamination below which it counts as known
+WIDEST = 0.9  # largest standard deviation, as a share of that of a yes-or-no event of the same mean
 _STEPS = 30
-STEPS = 2
-"""Steps that move the nodes to the density; they start near it."""
+STEPS = 2  # steps that move the nodes to the density; they start near it
+
+
+def normal_weights(z: FloatArray) -> FloatArray:
+    """Return weights, summing to one, of evenly spaced nodes under a standard Normal."""
+    density: FloatArray = np.exp(-(z**2) / 2)
+    return density / density.sum()
+
+
+def log_weights(z: FloatArray) -> FloatArray:
+    """Return the logarithms of the same weights, also of nodes far out."""
+    density = -0.5 * z**2
+    result: FloatArray = density - logsumexp(density)
+    return result
 
 
 def normal_trapezoid(reach: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return nodes of the trapezoid rule under a standard Normal, and log weights that sum to one.
-
-    Of a smooth function it errs by about exp(-19) where nodes are as far apart as it is wide.
-    """
+    """Return nodes of the trapezoid rule under a standard Normal, and normalised log weights."""
+    # Of a smooth function it errs by about exp(-19) where nodes are as far apart as it is wide.
     z = np.linspace(-reach, reach, count)
     log_weight = -(z**2) / 2
     return z, log_weight - np.log(np.exp(log_weight).sum())
@@ -36,10 +44,7 @@ def normal_gauss_hermite(count: int) -> tuple[FloatArray, FloatArray]:
 def gauss_hermite_at(
     center: FloatArray, width: FloatArray, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and log weights of integrals of functions that are about Normal(center, width).
-
-    Dims (…, node).
-    """
+    """Return nodes and log weights for functions about Normal(center, width), dims (…, node)."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(count)
     # The weights hold exp(-nodes²/2), which the function replaces.
     log_weight = np.log(weights) + nodes**2 / 2 + np.log(width)[..., None]
@@ -47,16 +52,11 @@ def gauss_hermite_at(
 
 
 def beta_quadrature(mean: FloatArray, sd: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss quadrature of Beta distributions of given means and deviations.
-
-    Dims (group, node).
-
-    Eigenvalues of the tridiagonal matrix of the recurrence of Jacobi polynomials, whose
-    coefficients are written in the mean and a + b so that both limits exist;
-    `scipy.special.roots_jacobi` overflows near the first.
-
-    Golub & Welsch (1969), doi:10.1090/S0025-5718-69-99647-1.
-    """
+    """Return Gauss quadrature of Beta distributions of given means and deviations."""
+    # Dims (group, node). Eigenvalues of the tridiagonal matrix of the recurrence of Jacobi
+    # polynomials, whose coefficients are written in the mean and a + b so that both limits exist;
+    # `scipy.special.roots_jacobi` overflows near the first. Golub & Welsch (1969),
+    # doi:10.1090/S0025-5718-69-99647-1.
     variance = mean * (1 - mean)
     known = (sd < KNOWN) | (variance < KNOWN**2)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -85,7 +85,7 @@ def beta_quadrature(mean: FloatArray, sd: FloatArray, count: int) -> tuple[Float
 
 
 _Z = np.linspace(-6.0, 6.0, 49)
-_WEIGHT = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()
+_WEIGHT = normal_weights(_Z)
 
 
 def logit_normal(mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -9,12 +9,10 @@ from bayescontam._text import join_list
 from bayescontam.model.design import Design
 from bayescontam.specs.model import ModelSpec
 
-FEWEST = 3
-"""Levels below which the spread of an effect cannot be learnt."""
+FEWEST = 3  # levels below which the spread of an effect cannot be learnt
 LEAST_APART = 0.01
 """Difference of mean contaminations below which a lift of whole benchmarks is not requested."""
-MOST_PATTERNS = 20_000_000
-"""Items times models that answered a part of them: 160 MB."""
+MOST_PATTERNS = 20_000_000  # items times models that answered a part of them: 160 MB
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,10 @@ def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | Non
         yield "delta", _no_difficulty(design)
         yield from _selection(spec, design)
         if spec.difficulty.discrimination == "random":
-            yield "alpha", _no_discrimination(design)
+            answers = np.bincount(design.item, minlength=len(design.items))
+            several = int((answers >= FEWEST).sum())
+            few = f"discrimination needs items that at least 3 models answered (here {several})"
+            yield "alpha", few if several < FEWEST else _no_difficulty(design)
     if spec.likelihood.has_model_by_item:
         yield "eps", _no_model_by_item(design)
 
@@ -116,13 +117,6 @@ def _selection(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | Non
     if size <= MOST_PATTERNS:
         few = f"models that answered between {0.05:.0%} and {0.95:.0%} of a benchmark's items"
         yield "sigma_psi", _few(count, few, "a spread of what their choice of items says")
-
-
-def _no_discrimination(design: Design) -> str | None:
-    answers = np.bincount(design.item, minlength=len(design.items))
-    several = int((answers >= FEWEST).sum())
-    few = f"discrimination needs items that at least 3 models answered (here {several})"
-    return few if several < FEWEST else _no_difficulty(design)
 
 
 def _no_difficulty(design: Design) -> str | None:

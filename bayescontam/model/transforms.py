@@ -11,28 +11,25 @@ from pymc.logprob.transforms import Transform
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.model.design import Design
 from bayescontam.model.priors import stretch
+from bayescontam.model.quadrature import normal_gauss_hermite
 
 Tensor = Any
 _LEAST = 1e-6
 """Least information of a repeated response; of one that is held out: standard error 1,000."""
-_STEPS = 8
-"""Newton's steps to difficulties; more change their standard errors by a few per cent."""
-_NOTHING = 1e-9
-"""Length of a vector that is zero but for rounding."""
-_DIFFER = 0.3
-"""Spread of abilities and of slopes around their means, to the nearest guess."""
+_STEPS = 8  # Newton's steps to difficulties; more change their standard errors by a few per cent
+_NOTHING = 1e-9  # length of a vector that is zero but for rounding
+_DIFFER = 0.3  # spread of abilities and of slopes around their means, to the nearest guess
 
 
 class DataInformedTransform(Transform):
-    """Standardise a Normal variable by its rough conditional posterior.
+    """Standardise a Normal variable by its rough conditional posterior."""
 
-    Where data alone would put the variable at `estimate` with standard error `se`, and its prior is
-    Normal(mu, sigma), the conditional posterior is close to a Normal of precision 1/sigma² + 1/se².
-    In its units the variable is nearly independent of mu and sigma, whichever of data and prior is
-    the stronger; se → 0 and se → ∞ are centred and non-centred parametrisation. The model, its
-    prior and its posterior do not depend on the two. Papaspiliopoulos, Roberts & Sköld (2007),
-    doi:10.1214/088342307000000014, on partially non-centred parametrisation.
-    """
+    # Where data alone would put the variable at `estimate` with standard error `se`, and its prior
+    # is Normal(mu, sigma), the conditional posterior is close to a Normal of precision 1/sigma² +
+    # 1/se². In its units the variable is nearly independent of mu and sigma, whichever of data and
+    # prior is the stronger; se → 0 and se → ∞ are centred and non-centred parametrisation. The
+    # model, its prior and its posterior do not depend on the two. Papaspiliopoulos, Roberts & Sköld
+    # (2007), doi:10.1214/088342307000000014, on partially non-centred parametrisation.
 
     name = "informed"
     ndim_supp = 0
@@ -77,13 +74,12 @@ def make_informing_data(model: pm.Model) -> None:
 
 
 class PooledTransform(DataInformedTransform):
-    """The same for the mean of `count` effects, which itself is sampled.
+    """The same for the mean of `count` effects, which itself is sampled."""
 
-    Its variable is Normal(tau, sigma), and what is reported of it is ``variable − tau``, where tau
-    is the standard deviation of the effects around it: a transform knows nothing but the parameters
-    of its variable. Given tau, the effects inform on their mean with precision
-    count / (tau² + se²), so that no fixed precision would do.
-    """
+    # Its variable is Normal(tau, sigma), and what is reported of it is `variable − tau`, where tau
+    # is the standard deviation of the effects around it: a transform knows nothing but the
+    # parameters of its variable. Given tau, the effects inform on their mean with precision count /
+    # (tau² + se²), so that no fixed precision would do.
 
     name = "nested"
 
@@ -153,12 +149,11 @@ class LinearisedEstimate:
 
 @dataclass(frozen=True, eq=False)
 class CommonFirst:
-    """An orthonormal basis for items of each benchmark: first what all of them have in common.
+    """An orthonormal basis for items of each benchmark: first what all of them have in common."""
 
-    Independent Normals of one spread are such in any orthonormal basis. In this one the mean
-    of a benchmark's items is one coordinate, and so is, if wanted, their slope along a regressor,
-    where these would each be a sum of all. Other effects are confounded with these two alone.
-    """
+    # Independent Normals of one spread are such in any orthonormal basis. In this one the mean of a
+    # benchmark's items is one coordinate, and so is, if wanted, their slope along a regressor,
+    # where these would each be a sum of all. Other effects are confounded with these two alone.
 
     # of Householder's reflections, in turn, dims (group, item): of length 1, or 0 where a benchmark
     # has none
@@ -348,7 +343,7 @@ def _spread(design: Design) -> float:
 def _spread_of(k: Any, n: Any, p: FloatArray) -> float:
     """Return the spread of log-odds at which counts vary as these do around their accuracies."""
     excess = ((k / n - p) ** 2 - p * (1 - p) / n) / (p * (1 - p) * (1 - 1 / n))
-    nodes, weights = np.polynomial.hermite_e.hermegauss(31)
+    nodes, weights = normal_gauss_hermite(31)
     level = np.log(p.mean() / (1 - p.mean()))
 
     def correlation(spread: float) -> float:

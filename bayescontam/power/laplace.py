@@ -10,21 +10,90 @@ from scipy.special import expit, logsumexp, softmax
 
 from bayescontam._types import FloatArray
 from bayescontam.model.design import Design
+from bayescontam.model.effects import variance_components, zero_sum_basis
 from bayescontam.model.likelihood import accuracy, log_likelihood
 from bayescontam.model.predictor import contamination_shift, linear_predictor
+from bayescontam.model.priors import distribution, stretch
 from bayescontam.model.quadrature import normal_trapezoid
-from bayescontam.power.random_effects import Component
+from bayescontam.model.terms import Terms
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.priors import Normal
 
 _STEP = 0.05
 """Distance in log-odds between tabulated centres; between them values are nearly straight."""
 QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "slope")
 """Estimands that are approximated, in the order of the results."""
-_CHUNK = 1_000_000
-"""Numbers held at once in each array."""
-_NEWTON = 12
-"""Most Newton steps."""
-_NEAR = 0.01
-"""Length of a Newton step, in prior standard deviations, below which the mode is found."""
+_CHUNK = 1_000_000  # numbers held at once in each array
+_NEWTON = 12  # most Newton steps
+_NEAR = 0.01  # length of a Newton step, in prior standard deviations, below which the mode is found
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A set of independent effects, and where they enter abilities and slopes."""
+
+    # dims (kind, model × benchmark, effect): how the effects add to `theta`, `beta` and, where it
+    # is there, `kappa`
+    matrix: FloatArray
+    # prior mean of each effect, in units of the stretch that model-by-item effects make
+    mean: float
+    # prior standard deviation in the same units, or the name of the spread that it is
+    sd: float | str
+    # whether it sets the level that a plan is made for: what all models share
+    overall: bool = False
+
+    def scale(self, spreads: Mapping[str, float]) -> float:
+        """Return the standard deviation of the effects."""
+        if isinstance(self.sd, str):
+            return spreads[self.sd]
+        return self.sd * float(stretch(spreads.get("sigma_eps", 0.0)))
+
+    def location(self, spreads: Mapping[str, float]) -> float:
+        """Return the prior mean of the effects."""
+        return self.mean * float(stretch(spreads.get("sigma_eps", 0.0)))
+
+
+def components(spec: ModelSpec, design: Design, terms: Terms) -> list[Component]:
+    """Return the Normal effects whose sums abilities and slopes are, given the spreads."""
+    # A prior that is not Normal stands as the Normal of its quartiles.
+    models, benchmarks = len(design.models), len(design.benchmarks)
+    of_model = np.kron(np.eye(models), np.ones((benchmarks, 1)))
+    of_benchmark = np.kron(np.ones((models, 1)), np.eye(benchmarks))
+    cells = np.eye(models * benchmarks)
+    matrices = {
+        (): np.ones((len(cells), 1)),
+        ("model",): of_model,
+        ("unit",): of_benchmark,
+        ("benchmark",): of_benchmark,
+        ("model", "unit"): cells,
+        ("model", "benchmark"): cells,
+    }
+    exposed = 1.0 - np.repeat(design.clean, benchmarks)
+    kinds, levels, result = effect_kinds(terms), set(), []
+    for each in variance_components(spec, terms):
+        matrix = matrices[each.dims]
+        if each.zero_sum:
+            matrix = matrix @ zero_sum_basis(models)
+        if each.of == "beta":
+            matrix = matrix * exposed[:, None]
+        mean: float = 0.0
+        sd: float | str | None = each.scale
+        if sd is None:
+            prior = getattr(spec.priors, str(each.prior))
+            if isinstance(prior, Normal):
+                mean, sd = prior.mu, prior.sigma
+            else:
+                low, mean, high = (float(distribution(prior).ppf(q)) for q in (0.25, 0.5, 0.75))
+                sd = (high - low) / 1.349
+        stacked = np.stack([matrix * (kind == each.of) for kind in kinds])
+        result.append(Component(stacked, mean, sd, each.of not in levels))
+        levels.add(each.of)
+    return result
+
+
+def effect_kinds(terms: Terms) -> tuple[str, ...]:
+    """Return the kinds of effects of models and benchmarks that a fit has."""
+    return ("theta", "beta", "kappa") if "kappa" in terms else ("theta", "beta")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,15 +130,9 @@ class BalancedDesign:
 
     def features(self) -> FloatArray:
         """Return what one unit of each kind of effect adds, (kind, benchmark, item, model)."""
-        count = len(self.kinds)
-        units = np.eye(count)[:, :, None] * np.ones(self.shape[0] * self.shape[1])
+        cells = self.shape[0] * self.shape[1]
+        units = np.eye(len(self.kinds))[:, :, None] * np.ones(cells)
         return np.stack([self.log_odds(unit) for unit in units])
-
-    def shifts(self) -> FloatArray:
-        """Return what one unit of slope adds on the way to the reference."""
-        wanted = self.reference[self.design.benchmark]
-        unit = {"beta": np.ones(self.shape[0] * self.shape[1])}
-        return self.by_item(np.asarray(contamination_shift(unit, self.design, wanted)))
 
 
 class Curvature(NamedTuple):
@@ -81,18 +144,12 @@ class Curvature(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Accuracy of responses given their counts, at two contaminations.
+    """Accuracy of responses given their counts, at observed and reference contamination."""
 
-    ``mean`` and ``by_center`` (its derivative by the centre) have a first axis of two:
-    observed and reference. ``by_shift`` is the derivative of the second by the shift of the
-    log-odds. ``variance`` has a first axis of three: observed, reference, and their
-    difference.
-    """
-
-    mean: FloatArray
-    by_center: FloatArray
-    by_shift: FloatArray
-    variance: FloatArray
+    mean: FloatArray  # dims (observed or reference, …)
+    by_center: FloatArray  # derivatives of both by the centre
+    by_shift: FloatArray  # derivative of the second by the shift of the log-odds
+    variance: FloatArray  # of observed, reference, and their difference
 
 
 @dataclass(frozen=True)
@@ -185,25 +242,19 @@ class RepeatedKernel:
         return Moments(mean[:2], np.stack(by_center), _mean(weight, moved_slope), square - mean**2)
 
 
-Kernel = BernoulliKernel | RepeatedKernel
-"""Likelihood of responses of several trials each."""
+Kernel = BernoulliKernel | RepeatedKernel  # likelihood of responses of several trials each
 
 
 def normal_grid(information: float) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and log weights of the trapezoid rule under a standard Normal.
-
-    Nodes are one standard deviation apart of a Normal likelihood of this information times
-    that prior, for which the rule errs by about exp(-20).
-    """
+    """Return nodes and log weights under a standard Normal, for likelihoods this informative."""
+    # One standard deviation apart of likelihood times prior: the rule errs by about exp(-20).
     return normal_trapezoid(5.0, 2 * int(np.ceil(5.0 * np.sqrt(1 + information))) + 1)
 
 
 def mix_moments(inner: Curvature, log_weight: FloatArray) -> Curvature:
-    """Return value and derivatives of the log of a weighted sum over the last axis.
-
-    The information is that of the complete data less what is missing of it (Louis 1982,
-    doi:10.1111/j.2517-6161.1982.tb01203.x).
-    """
+    """Return value and derivatives of the log of a weighted sum over the last axis."""
+    # The information is that of the complete data less what is missing of it (Louis 1982,
+    # doi:10.1111/j.2517-6161.1982.tb01203.x).
     log_density = inner.value + log_weight
     weight = softmax(log_density, axis=-1)
     score = _mean(weight, inner.score)
@@ -231,11 +282,10 @@ class Approximate(NamedTuple):
 
 
 class Approximation:
-    """Normal approximation to the posterior of crossed responses, given the spreads.
+    """Normal approximation to the posterior of crossed responses, given the spreads."""
 
-    Effects of items and of responses are integrated out by quadrature. What is left,
-    abilities and slopes, has a Normal prior; its posterior is taken as Normal at its mode.
-    """
+    # Effects of items and of responses are integrated out by quadrature. What is left,
+    # abilities and slopes, has a Normal prior; its posterior is taken as Normal at its mode.
 
     def __init__(
         self,
@@ -246,9 +296,12 @@ class Approximation:
     ) -> None:
         self.crossed = crossed
         self._spreads = spreads
-        self._features, self._shifts = crossed.features(), crossed.shifts()
-        cells = crossed.shape[0] * crossed.shape[1]
-        kinds = len(crossed.kinds)
+        cells, kinds = crossed.shape[0] * crossed.shape[1], len(crossed.kinds)
+        self._features = crossed.features()
+        wanted = crossed.reference[crossed.design.benchmark]
+        shifts = contamination_shift({"beta": np.ones(cells)}, crossed.design, wanted)
+        # what one unit of slope adds on the way to the reference
+        self._shifts = crossed.by_item(np.asarray(shifts))
         matrix = np.concatenate([part.matrix for part in parts], axis=-1)
         matrix = matrix.reshape(kinds * cells, -1)
         # Effects in units of their prior: no spread is too small to be divided by.
@@ -320,11 +373,9 @@ class Approximation:
         return score, information, effects
 
     def _averaged(self, pull: FloatArray, information: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and covariance of the effects, averaged over the spreads.
-
-        The log-likelihood is ``pull @ effects - effects @ information @ effects / 2``, a
-        parabola, so that each draw of the spreads has its evidence in closed form.
-        """
+        """Return mean and covariance of the effects, averaged over the spreads."""
+        # The log-likelihood is pull @ effects - effects @ information @ effects / 2, a parabola,
+        # so that each draw of the spreads has its evidence in closed form.
         loadings = self._loadings if len(self._loadings) == 1 else self._loadings[1:]
         turned = loadings.swapaxes(1, 2)
         inverse = np.linalg.inv(np.eye(loadings.shape[2]) + turned @ information @ loadings)
@@ -390,16 +441,19 @@ class Approximation:
             variance[:, :, b] += one.variance.sum(axis=1)
             gradient[:, :, b, :, :, b] += np.einsum("fin,timn->tmfn", x, one.by_center)
             gradient[1, at, b, 1, at, b] += (one.by_shift * step).sum(axis=0)
+        mean, gradient, size = mean / items, gradient / items, len(covariance)
         variance /= items**2 * self.crossed.weight
-        return self._approximation(mean / items, gradient / items, variance, effects, covariance)
+        three = np.concatenate([gradient, gradient[:1] - gradient[1:]]).reshape(-1, size)
+        carried = np.einsum("ci,ij,cj->c", three, covariance, three).reshape(variance.shape)
+        slope_variance = np.diag(covariance).reshape(len(effects), models, benchmarks)[1]
+        means = np.stack([*mean, mean[0] - mean[1], slope])
+        squares = np.concatenate([carried + variance, slope_variance[None]])
+        return Approximate(means, np.sqrt(squares))
 
     def _levels(
         self, k: FloatArray, center: FloatArray, shift: FloatArray, kernel: Kernel
     ) -> Moments:
-        """Return accuracies of responses given the answers to their items.
-
-        Dims (…, item, model); ``by_center`` has another (model,), that of the centre.
-        """
+        """Return accuracies given the answers to items, (…, item, model[, model of centre])."""
         moved = np.broadcast_to(shift[..., None], center.shape)
         moments = kernel.moments(np.broadcast_to(k, center.shape), center, moved)
         one = kernel.curvature(k, center)
@@ -413,20 +467,3 @@ class Approximation:
         three = np.concatenate([away, away[:1] - away[1:]])
         variance = (weight * (three**2 + moments.variance)).sum(axis=-1)
         return Moments(mean, own + joint, (weight * moments.by_shift).sum(axis=-1), variance)
-
-    def _approximation(
-        self,
-        mean: FloatArray,
-        gradient: FloatArray,
-        variance: FloatArray,
-        effects: FloatArray,
-        covariance: FloatArray,
-    ) -> Approximate:
-        size = covariance.shape[0]
-        shape = mean.shape[1:]
-        three = np.concatenate([gradient, gradient[:1] - gradient[1:]]).reshape(-1, size)
-        carried = np.einsum("ci,ij,cj->c", three, covariance, three).reshape(3, *shape)
-        slope_variance = np.diag(covariance).reshape(len(effects), *shape)[1]
-        means = np.stack([*mean, mean[0] - mean[1], effects[1].reshape(shape)])
-        squares = np.concatenate([carried + variance, slope_variance[None]])
-        return Approximate(means, np.sqrt(squares))

@@ -1,7 +1,7 @@
 """Expected precision and power of designs, and the smallest design that suffices."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -19,7 +19,6 @@ from bayescontam.inference.estimands import Reference
 from bayescontam.inference.identification import POWER
 from bayescontam.inference.summary import LEVEL
 from bayescontam.power.laplace import QUANTITIES
-from bayescontam.power.random_effects import slope_variance
 from bayescontam.power.scenario import MOST_PAIRS, Assumptions, SampleSizes, Scenario
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
@@ -29,8 +28,7 @@ Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
 Unknown = Literal["items", "models", "generations"]
 MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
 """Largest size that is tried."""
-_CLOSE = 1.05
-"""Ratio of two sizes, one too small and one large enough, at which the search ends."""
+_CLOSE = 1.05  # ratio of two sizes, one too small and one large enough, at which the search ends
 SPARE = ("p_width_mcse", "power_mcse", "true_overfitting")
 """Columns of a plan that a narrow terminal leaves out."""
 _SIZES = ("models", "benchmarks", "generations")
@@ -104,8 +102,7 @@ def expected_precision(
     mean, sd = np.stack(means), np.stack(sds)
     z = norm.ppf((1 + wish.level) / 2)
     benchmarks = scene.crossed.shape[0]
-    prior = slope_variance(scene.spec, scene.terms, scene.parts, scene.truth.spreads)
-    prior = prior.reshape(-1, benchmarks)[scene.reported].ravel()
+    prior = scene.slope_variance().reshape(-1, benchmarks)[scene.reported].ravel()
     with np.errstate(divide="ignore"):
         precision = np.maximum(1 / sd[:, 3] ** 2 - 1 / prior, 0.0)
         detectable = (z + norm.ppf(POWER)) / np.sqrt(precision)
@@ -124,12 +121,7 @@ def plan(
     reference: Reference = "min_observed",
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Say what to expect of designs.
-
-    The posterior of each simulated data set is approximated: effects of items and
-    responses are integrated out by quadrature, abilities and slopes are Normal at their
-    mode, and the spreads are taken as known.
-    """
+    """Return what to expect of designs, one row for each."""
     scenes = [Scenario(sizes, truth, spec, reference) for sizes in designs]
     with progress_bar(progress, "plan", len(scenes) * wish.data_sets, "data sets") as advance:
         rows = [
@@ -162,116 +154,14 @@ def expected_row(scene: Scenario, wish: PowerRequest, expected: Expected) -> dic
 
 
 def _share(happened: np.ndarray) -> tuple[float, float]:
-    """Return a probability with its Monte Carlo error; cells of one data set are alike.
-
-    Where data sets do not differ, the error is that of a share with one more of each kind.
-    """
+    """Return a probability with its Monte Carlo error; cells of one data set are alike."""
+    # Where data sets do not differ, the error is that of a share with one more of each kind.
     shares, count = happened.mean(axis=1), len(happened)
     error = float(shares.std(ddof=1) / np.sqrt(count))
     if error == 0:
         smoothed = (shares.sum() + 1) / (count + 2)
         error = float(np.sqrt(smoothed * (1 - smoothed) / count))
     return float(shares.mean()), error
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """The smallest design that fulfils a wish."""
-
-    sizes: SampleSizes | None  # none if none that was tried fulfils it
-    table: pd.DataFrame  # every design that was tried, smallest first; columns as from `plan`
-    sentence: str  # what was found
-
-
-@dataclass(eq=False)
-class _Search:
-    """Sizes that were tried, with the width that is reached with the wished assurance."""
-
-    unknown: Unknown
-    sizes: SampleSizes
-    make: Callable[[SampleSizes], Scenario]
-    wish: PowerRequest
-    seed: int
-    progress: bool
-    widths: dict[int, float] = field(default_factory=dict)
-    rows: dict[int, dict[str, object]] = field(default_factory=dict)
-
-    def at(self, size: int) -> SampleSizes:
-        """Return the design of this size."""
-        return replace(self.sizes, **{self.unknown: size})
-
-    def reached(self, size: int) -> bool:
-        """Return whether intervals are narrow enough at this size."""
-        if size not in self.widths:
-            scene, title = self.make(self.at(size)), f"{size:,} {self.unknown}"
-            with progress_bar(self.progress, title, self.wish.data_sets, "data sets") as advance:
-                expected = expected_precision(scene, self.wish, self.seed, advance)
-            widths = expected.widths.ravel()
-            # The smallest width that holds for at least the wished share of the intervals.
-            self.widths[size] = float(
-                np.quantile(widths, self.wish.assurance, method="inverted_cdf")
-            )
-            self.rows[size] = expected_row(scene, self.wish, expected)
-        assert self.wish.width is not None
-        return self.widths[size] <= self.wish.width
-
-    def guess(self, size: int) -> int:
-        """Return the size at which the wished width would be reached, judging by this one."""
-        assert self.wish.width is not None
-        ratio = self.widths[size] / self.wish.width
-        return int(np.ceil(size * min(ratio**2, 1e6)))
-
-    def smallest(self, least: int, most: int) -> int | None:
-        """Return the smallest size that is large enough, to within 5 %."""
-        low = least
-        if self.reached(low):
-            return low
-        high = low
-        while not self.reached(high):
-            if high == most:
-                return None
-            low = high
-            high = min(most, max(2 * low, min(self.guess(low), 30 * low)))
-        while high > low + 1 and high > _CLOSE * low:
-            narrow = (max(low + 1, int(low * 1.03)), min(high - 1, int(high / 1.03)))
-            middle = min(max(self.guess(high), narrow[0]), max(narrow))
-            if self.unknown != "items":  # these follow no law that is known beforehand
-                middle = (low + high) // 2
-            low, high = (low, middle) if self.reached(middle) else (middle, high)
-        return high
-
-
-def smallest_design(
-    unknown: Unknown,
-    sizes: SampleSizes,
-    truth: Assumptions,
-    spec: ModelSpec,
-    wish: PowerRequest,
-    *,
-    seed: int,
-    most: int | None = None,
-    reference: Reference = "min_observed",
-    progress: bool = False,
-) -> Solution:
-    """Find the smallest number of items, models or generations that fulfils a wish."""
-    if unknown not in get_args(Unknown):
-        raise UsageError(f"solve: got {unknown!r}; {suggest(str(unknown), get_args(Unknown))}")
-    if wish.width is None:
-        raise UsageError("solve: needs the wanted width of the interval (width=, --width)")
-    least = _least(unknown, sizes, truth)
-    if most is None:
-        most = MOST[unknown]
-        most = min(most, MOST_PAIRS // sizes.benchmarks) if unknown == "models" else most
-    if most < least:
-        raise UsageError(f"most: got {most}; at least {least} {unknown} are needed here")
-    search = _Search(
-        unknown, sizes, lambda tried: Scenario(tried, truth, spec, reference), wish, seed, progress
-    )
-    search.make(search.at(most))  # what cannot be planned is refused before anything is tried
-    found = search.smallest(least, most)
-    table = pd.DataFrame([search.rows[size] for size in sorted(search.rows)])
-    sentence = _sentence(search, found, most)
-    return Solution(None if found is None else search.at(found), table, sentence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +190,117 @@ class PowerAnalysis:
     sentence: str
     request: PowerRequest
     seed: int
+
+
+class _Search:
+    """The widths that are reached, with the wished assurance, by designs that were tried."""
+
+    def __init__(
+        self,
+        unknown: Unknown,
+        make: Callable[[int], Scenario],
+        wish: PowerRequest,
+        width: float,
+        seed: int,
+        progress: bool,
+    ) -> None:
+        self.unknown, self.make, self.wish, self.width = unknown, make, wish, width
+        self.seed, self.progress = seed, progress
+        self.widths: dict[int, float] = {}
+        self.rows: dict[int, dict[str, object]] = {}
+
+    def reached(self, size: int) -> bool:
+        """Return whether intervals are narrow enough at this size."""
+        if size not in self.widths:
+            scene, title = self.make(size), f"{size:,} {self.unknown}"
+            with progress_bar(self.progress, title, self.wish.data_sets, "data sets") as advance:
+                expected = expected_precision(scene, self.wish, self.seed, advance)
+            # The smallest width that holds for at least the wished share of the intervals.
+            self.widths[size] = float(
+                np.quantile(expected.widths, self.wish.assurance, method="inverted_cdf")
+            )
+            self.rows[size] = expected_row(scene, self.wish, expected)
+        return self.widths[size] <= self.width
+
+    def guess(self, size: int) -> int:
+        """Return the size at which the wished width would be reached, judging by this one."""
+        return int(np.ceil(size * min((self.widths[size] / self.width) ** 2, 1e6)))
+
+    def smallest(self, least: int, most: int) -> int | None:
+        """Return the smallest size that is large enough, to within 5 %."""
+        low = high = least
+        while not self.reached(high):
+            if high == most:
+                return None
+            low = high
+            high = min(most, max(2 * low, min(self.guess(low), 30 * low)))
+        while high > low + 1 and high > _CLOSE * low:
+            narrow = (max(low + 1, int(low * 1.03)), min(high - 1, int(high / 1.03)))
+            middle = min(max(self.guess(high), narrow[0]), max(narrow))
+            if self.unknown != "items":  # these follow no law that is known beforehand
+                middle = (low + high) // 2
+            low, high = (low, middle) if self.reached(middle) else (middle, high)
+        return high
+
+    def sentence(self, found: int | None, most: int) -> str:
+        """Return what was found, in words."""
+        unknown = self.unknown
+        wanted = f"a width of {self.width:g} with probability {self.wish.assurance:g}"
+        tried = f"Tried: {min(self.rows):,} to {max(self.rows):,}."
+        if found is None:
+            law = ""
+            if unknown == "items":
+                law = f", so that about {self.guess(most):,} would be needed"
+            return (
+                f"Not reached with {most:,} {unknown}: {wanted} (there it is"
+                f" {self.widths[most]:.3g}). As to why: {_WHY[unknown]}{law}. {tried}"
+            )
+        count = f"{found:,} {unknown.removesuffix('s') if found == 1 else unknown}"
+        if found == min(self.rows):
+            return f"{count}, the fewest tried, give {wanted} already."
+        return f"{count} give {wanted}. {tried}"
+
+
+def smallest_design(
+    unknown: Unknown,
+    sizes: SampleSizes,
+    truth: Assumptions,
+    spec: ModelSpec,
+    wish: PowerRequest,
+    *,
+    seed: int,
+    most: int | None = None,
+    reference: Reference = "min_observed",
+    progress: bool = False,
+) -> PowerAnalysis:
+    """Find the smallest number of items, models or generations that fulfils a wish."""
+    if unknown not in get_args(Unknown):
+        raise UsageError(f"solve: got {unknown!r}; {suggest(str(unknown), get_args(Unknown))}")
+    if wish.width is None:
+        raise UsageError("solve: needs the wanted width of the interval (width=, --width)")
+    least = sizes.clean + 1 if unknown == "models" else 1
+    if unknown == "items":  # they must differ in contamination
+        share = truth.contamination
+        rare = min(share, 1 - share) if isinstance(share, float | int) else 1.0
+        least = max(20, int(np.ceil(2 / rare)))
+    if most is None:
+        most = MOST[unknown]
+        most = min(most, MOST_PAIRS // sizes.benchmarks) if unknown == "models" else most
+    if most < least:
+        raise UsageError(f"most: got {most}; at least {least} {unknown} are needed here")
+
+    def at(size: int) -> SampleSizes:
+        return replace(sizes, **{unknown: size})
+
+    def make(size: int) -> Scenario:
+        return Scenario(at(size), truth, spec, reference)
+
+    make(most)  # what cannot be planned is refused before anything is tried
+    search = _Search(unknown, make, wish, wish.width, seed, progress)
+    found = search.smallest(least, most)
+    table = pd.DataFrame([search.rows[size] for size in sorted(search.rows)])
+    smallest = None if found is None else at(found)
+    return PowerAnalysis(table, smallest, search.sentence(found, most), wish, seed)
 
 
 def power_analysis(
@@ -384,37 +385,7 @@ def power_analysis(
         return PowerAnalysis(plan(designs, truth, spec, wish, **common), None, "", wish, seed)
     if len(designs) != 1:
         raise UsageError(f"sizes: got {len(designs)} designs; with solve give one")
-    found = smallest_design(solve, designs[0], truth, spec, wish, most=most, **common)
-    return PowerAnalysis(found.table, found.sizes, found.sentence, wish, seed)
-
-
-def _least(unknown: Unknown, sizes: SampleSizes, truth: Assumptions) -> int:
-    """Return the smallest number to try; items must differ in contamination."""
-    if unknown != "items":
-        return sizes.clean + 1 if unknown == "models" else 1
-    share = truth.contamination
-    if not isinstance(share, float | int):
-        return 20
-    return max(20, int(np.ceil(2 / min(share, 1 - share))))
-
-
-def _sentence(search: _Search, found: int | None, most: int) -> str:
-    unknown, wish = search.unknown, search.wish
-    wanted = f"a width of {wish.width:g} with probability {wish.assurance:g}"
-    tried = f"Tried: {min(search.rows):,} to {max(search.rows):,}."
-    if found is None:
-        law = ""
-        if unknown == "items":
-            law = f", so that about {search.guess(most):,} would be needed"
-        return (
-            f"Not reached with {most:,} {unknown}: {wanted} (there it is"
-            f" {search.widths[most]:.3g}). As to why: {_WHY[unknown]}{law}. {tried}"
-        )
-    one = {"items": "item", "models": "model", "generations": "generation"}[unknown]
-    count = f"{found:,} {one if found == 1 else unknown}"
-    if found == min(search.rows):
-        return f"{count}, the fewest tried, give {wanted} already."
-    return f"{count} give {wanted}. {tried}"
+    return smallest_design(solve, designs[0], truth, spec, wish, most=most, **common)
 
 
 def varying_columns(table: pd.DataFrame) -> pd.DataFrame:

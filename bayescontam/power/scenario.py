@@ -6,6 +6,7 @@ from numbers import Integral
 
 import numpy as np
 import pandas as pd
+from scipy.stats import qmc
 
 from bayescontam._random import stream
 from bayescontam._text import join_list
@@ -14,34 +15,43 @@ from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.inference.estimands import Reference, reference_levels
-from bayescontam.model.design import make_design
+from bayescontam.model.design import crossed_labels, make_design
+from bayescontam.model.effects import SPREADS
 from bayescontam.model.likelihood import accuracy
 from bayescontam.model.predictor import contamination_shift, linear_predictor
-from bayescontam.model.priors import stretch
+from bayescontam.model.priors import distribution, is_stretched, stretch
 from bayescontam.model.terms import Terms, plan_terms
-from bayescontam.power.laplace import Approximate, Approximation, BalancedDesign, normal_grid
-from bayescontam.power.random_effects import (
+from bayescontam.power.laplace import (
+    Approximate,
+    Approximation,
+    BalancedDesign,
     Component,
-    check_spreads,
     components,
-    draw_spreads,
     effect_kinds,
-    fitted_spreads,
-    other_spreads,
-    validate_spec_for_power,
+    normal_grid,
 )
+from bayescontam.specs.base import Block, suggest
 from bayescontam.specs.model import ModelSpec
 
 MOST_ITEMS, MOST_GENERATIONS, MOST_PAIRS = 10_000_000, 10_000, 200
 """Sizes of the largest design that can be planned; pairs are of model and benchmark."""
 _SIZES = ("items", "models", "benchmarks", "generations")
-MOST_ROWS = 8_000
-"""Responses that are simulated; in larger designs each stands for several."""
-FEWEST_ITEMS = 200
-"""Items of each benchmark that are simulated at least, if there are so many."""
-SPREADS = 80
-"""Draws of the spreads of abilities and slopes that are averaged over."""
+MOST_ROWS = 8_000  # responses that are simulated; in larger designs each stands for several
+FEWEST_ITEMS = 200  # items of each benchmark that are simulated at least, if there are so many
+SPREAD_DRAWS = 80  # draws of the spreads of abilities and slopes that are averaged over
 _CLEAN = "clean"
+_FREE = {
+    "likelihood.guess",
+    "likelihood.model_by_item",
+    "ability.pooling",
+    "difficulty.form",
+    "contamination.pooling",
+    "contamination.confounding",
+    "contamination.clean",
+    "contamination.clean_column",
+    "contamination.knots",
+}
+"""Keys of a model spec whose every value has Normal effects on linear log-odds."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,12 @@ class Assumptions:
                 f"contamination: got {share}; allowed is a share between 0 and 1: where all items"
                 " are equally contaminated, no number of them shows a slope"
             )
-        check_spreads(self.spreads)
+        for name, value in self.spreads.items():
+            if name not in SPREADS.values():
+                hint = suggest(name, sorted(SPREADS.values()))
+                raise UsageError(f"spread: no such spread: {name!r}; {hint}")
+            if not 0 <= value <= 100:
+                raise UsageError(f"spread: got {name} = {value}; allowed is 0 to 100 (log-odds)")
 
     def of_items(self, benchmark: int, items: int) -> FloatArray:
         """Return the contamination of a benchmark's items, dims (item,).
@@ -153,21 +168,17 @@ def observed_contamination(table: Responses | Covariates) -> list[FloatArray]:
     if "model" in frame and isinstance(table, Covariates):
         frame = frame[frame["model"] == ""] if (frame["model"] == "").any() else frame
     grouped = frame.groupby(["benchmark", "item"], sort=False)["contamination"]
-    _refuse_differing(grouped.nunique(), table.source)
-    of_items = grouped.first()
-    names = of_items.index.get_level_values("benchmark")
-    return [of_items[names == name].to_numpy(np.float64) for name in names.unique()]
-
-
-def _refuse_differing(distinct: "pd.Series[int]", source: str) -> None:
-    mixed = distinct[distinct > 1]
-    if len(mixed):
+    distinct = grouped.nunique()
+    if len(mixed := distinct[distinct > 1]):
         problem = (
             f"items whose contamination differs between models:"
             f" {join_list(item for _, item in mixed.index)}; a plan has one value for each item"
         )
         advice = "Give a table of one model, or a share (--contamination) instead."
-        raise DataError([Fault(source, problem, column="contamination")], advice)
+        raise DataError([Fault(table.source, problem, column="contamination")], advice)
+    of_items = grouped.first()
+    names = of_items.index.get_level_values("benchmark")
+    return [of_items[names == name].to_numpy(np.float64) for name in names.unique()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +217,7 @@ class Scenario:
         design = make_design(self.spec, Responses.from_frame(self.table, source="plan"))
         self.terms: Terms = plan_terms(self.spec, design)
         self.parts: list[Component] = components(self.spec, design, self.terms)
-        self.others = other_spreads(self.spec, self.terms, SPREADS)
+        self.others = other_spreads(self.spec, self.terms, SPREAD_DRAWS)
         self.crossed = BalancedDesign(
             design,
             effect_kinds(self.terms),
@@ -222,11 +233,9 @@ class Scenario:
         return ~self.crossed.design.clean
 
     def simulate(self, seed: int, replicate: int) -> SimulatedDesign:
-        """Draw spreads, effects and counts; the same for the same seed and replicate.
-
-        Items and responses have effects of their own also where the fit cannot identify them,
-        so that designs of different sizes are compared on the same world.
-        """
+        """Draw spreads, effects and counts; the same for the same seed and replicate."""
+        # Items and responses have effects of their own also where the fit cannot identify them, so
+        # that designs of different sizes are compared on the same world.
         spreads = draw_spreads(
             self.spec, self.truth.spreads, stream(seed, "plan", replicate, "spreads")
         )
@@ -296,6 +305,26 @@ class Scenario:
         slope = one.effects[1].reshape(models, benchmarks)
         return np.stack([*means, means[0] - means[1], slope])
 
+    def slope_variance(self) -> FloatArray:
+        """Return the prior variance of each slope, (model × benchmark,), of unknown spreads too."""
+        fixed, priors = self.truth.spreads, self.spec.priors
+        quantiles = (np.arange(2000) + 0.5) / 2000
+        stretched = 1.0
+        if "eps" in self.terms:
+            drawn = np.asarray(distribution(priors.sigma_eps).ppf(quantiles))
+            stretched = float(np.mean(stretch(fixed.get("sigma_eps", drawn)) ** 2))
+        total = np.zeros(self.parts[0].matrix.shape[1])
+        for part in self.parts:
+            if not isinstance(part.sd, str):
+                square = stretched * part.sd**2
+            elif part.sd in fixed:
+                square = fixed[part.sd] ** 2
+            else:
+                values = np.asarray(distribution(getattr(priors, part.sd)).ppf(quantiles))
+                square = stretched * float(np.mean(values**2))
+            total += square * (part.matrix[1] ** 2).sum(axis=1)
+        return total
+
 
 def _with_clean(spec: ModelSpec, sizes: SampleSizes) -> ModelSpec:
     """Return the spec with clean models identified by the column of the simulated table."""
@@ -316,16 +345,85 @@ def _with_clean(spec: ModelSpec, sizes: SampleSizes) -> ModelSpec:
 
 def _table(sizes: SampleSizes, truth: Assumptions) -> pd.DataFrame:
     """Return responses of the design, without any meaning in their counts."""
-    doses = [truth.of_items(b, sizes.items) for b in range(sizes.benchmarks)]
-    b, m, i = np.indices((sizes.benchmarks, sizes.models, sizes.items)).reshape(3, -1)
-    return pd.DataFrame(
-        {
-            "model": np.char.add("model ", (m + 1).astype(str)),
-            "benchmark": np.char.add("benchmark ", (b + 1).astype(str)),
-            "item": np.char.add("item ", (i + 1).astype(str)),
-            "n_correct": 0,
-            "n_trials": sizes.generations,
-            "contamination": np.stack(doses)[b, i],
-            _CLEAN: (m < sizes.clean).astype(int),
-        }
+    doses = np.stack([truth.of_items(b, sizes.items) for b in range(sizes.benchmarks)])
+    models, benchmarks = (
+        [f"{what} {k + 1}" for k in range(count)]
+        for what, count in (("model", sizes.models), ("benchmark", sizes.benchmarks))
     )
+    labels, (benchmark, model, item) = crossed_labels(models, benchmarks, sizes.items)
+    return pd.DataFrame(labels).assign(
+        n_correct=0,
+        n_trials=sizes.generations,
+        contamination=doses[benchmark, item],
+        **{_CLEAN: (model < sizes.clean).astype(int)},
+    )
+
+
+def draw_spreads(
+    spec: ModelSpec, fixed: Mapping[str, float], rng: np.random.Generator
+) -> dict[str, float]:
+    """Draw all spreads of a model spec from their priors, save those that are fixed."""
+    uniform = dict(zip(SPREADS.values(), rng.random(len(SPREADS)), strict=True))
+    spreads = {
+        name: float(fixed.get(name, distribution(getattr(spec.priors, name)).ppf(u)))
+        for name, u in uniform.items()
+    }
+    if spec.difficulty.form == "none":
+        spreads["sigma_delta"] = 0.0
+    if not spec.likelihood.has_model_by_item:
+        spreads["sigma_eps"] = 0.0
+    stretched = float(stretch(spreads["sigma_eps"]))
+    return {
+        name: value * stretched if is_stretched(name, spec) and name not in fixed else value
+        for name, value in spreads.items()
+    }
+
+
+def other_spreads(spec: ModelSpec, terms: Terms, count: int) -> list[dict[str, float]]:
+    """Return draws from the prior of the spreads of abilities and slopes, evenly over it."""
+    # In units of the stretch that model-by-item effects make. Empty where there are none. A fit has
+    # to learn these from few models and benchmarks, which widens intervals; spreads of items and
+    # responses have many to learn from.
+    names = [SPREADS[symbol] for symbol in ("a", "sigma_theta", "u", "v", "w") if symbol in terms]
+    if not names:
+        return []
+    points = qmc.Halton(len(names), scramble=False).random(count + 1)[1:]
+    columns = [
+        np.asarray(distribution(getattr(spec.priors, name)).ppf(column))
+        for name, column in zip(names, points.T, strict=True)
+    ]
+    return [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+
+
+def fitted_spreads(spreads: Mapping[str, float], terms: Terms) -> tuple[dict[str, float], float]:
+    """Return the spreads that a fit will find where it cannot distinguish all effects."""
+    entered = {name: spreads[name] for symbol, name in SPREADS.items() if symbol in terms}
+    item, response = spreads["sigma_delta"], spreads["sigma_eps"]
+    lost = 0.0
+    if "eps" in terms:
+        entered["sigma_eps"] = response if "delta" in terms else float(np.hypot(item, response))
+    else:
+        lost = response if "delta" in terms else float(np.hypot(item, response))
+    factor = 1 / float(stretch(lost))
+    return {name: factor * value for name, value in entered.items()}, factor
+
+
+def validate_spec_for_power(spec: ModelSpec) -> None:
+    """Refuse a model spec whose effects are not Normal on linear log-odds."""
+    found = []
+    for name in type(spec).model_fields:
+        block = getattr(spec, name)
+        if not isinstance(block, Block) or name == "priors":
+            continue
+        usual = type(block)()
+        found += [
+            f"{name}.{key} = {str(value)!r}"
+            for key, value in block
+            if value != getattr(usual, key) and f"{name}.{key}" not in _FREE
+        ]
+    if found:
+        raise UsageError(
+            f"plan: the model spec '{spec.name}' has {', '.join(found)}, for which the fast"
+            " approximation does not hold; plan with hierarchical, single or anchored, or with a"
+            " copy of them that changes priors, guess, pooling, difficulty or model_by_item"
+        )

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._types import FloatArray
-from bayescontam.calibration.samplers import engine_of
-from bayescontam.calibration.storage import faults_of
+from bayescontam.calibration.estimators import engine_of, faults_of
 from bayescontam.data.responses import Responses
 from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands

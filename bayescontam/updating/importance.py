@@ -1,4 +1,4 @@
-"""Importance sampling of a new model: its prior given a fit, Laplace proposal, and weights."""
+"""Importance sampling of a new model: prior given a fit, Laplace proposal, weighted draws."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -6,11 +6,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
-from scipy import sparse, stats
-from scipy.special import gammaln, softmax
+from scipy import stats
+from scipy.special import gammaln, logsumexp, softmax
 
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.estimands import Items, Reference, estimands
+from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.inference.posterior import (
     Draws,
     draw_difficulties,
@@ -19,37 +22,34 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import Rows, draw_effects
+from bayescontam.inference.result import Fit
+from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.effects import variance_components
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.marginal import make_lattice
 from bayescontam.model.priors import SMALLEST, distribution, stretch_of_draws
 from bayescontam.parallel import usable_cores
-from bayescontam.updating.marginalise import ItemBlock, ItemDifficulties, Marginal
-from bayescontam.updating.new_model import NewModel
+from bayescontam.updating.new_model import ItemBlock, ItemDifficulties, Marginal, NewModel
 
-FREEDOM = 15.0
-"""Degrees of freedom of proposals: tails heavier than those of what they stand for."""
+DRAWS = 1000  # draws that are completed and weighed, unless requested otherwise
+FEWEST = 100  # equally weighted draws below which means and intervals are too rough
+FREEDOM = 15.0  # degrees of freedom of proposals: tails heavier than those of what they stand for
 _STEP = 0.2
 _STEPS = 2
-_WIDEST = 200
-"""Parameters of more values than this, such as item difficulties, are left out."""
-_FEW = 40
-"""Draws from which the start of all others is found."""
-_FIRST = 0.3
-"""Share of draws that are taken evenly, before it is known which are wanted."""
-_THREADS = 4
-"""Parts worked on side by side, at most; NumPy's loops do not hold each other up."""
+_WIDEST = 200  # parameters of more values than this, such as item difficulties, are left out
+_FEW = 40  # draws from which the start of all others is found
+_FIRST = 0.3  # share of draws that are taken evenly, before it is known which are wanted
+_THREADS = 4  # parts worked on side by side, at most; NumPy's loops do not hold each other up
 _CHUNK = 1_000_000
 """Numbers that are worked on at once; with many more an update was a fifth slower."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionalPrior:
-    """A newcomer's effects given a draw: location + loading × standard Normals, reweighted.
+    """A newcomer's effects given a draw: location + loading × standard Normals, reweighted."""
 
-    Effects are the ability in each unit that it answered, then the slope (its logarithm
-    where slopes are positive) in each benchmark.
-    """
+    # Effects are the ability in each unit that it answered, then the slope (its logarithm where
+    # slopes are positive) in each benchmark.
 
     location: FloatArray  # dims (draw, effect)
     loading: FloatArray  # dims (draw, effect, source)
@@ -94,87 +94,60 @@ def mean_and_sd(prior: Any) -> tuple[float, float]:
     return middle, (high - low) / 2
 
 
-class _Columns:
-    """Location and loadings, collected effect by effect and source by source."""
-
-    def __init__(self, draws: int, effects: int) -> None:
-        self.location = np.zeros((draws, effects))
-        self.loadings: list[FloatArray] = []
-        self.exact: list[tuple[int, Any]] = []
-
-    def add(self, effects: slice, scale: FloatArray | float) -> None:
-        """Let effects share one source of this scale."""
-        loading = np.zeros(self.location.shape)
-        loading[:, effects] = np.reshape(scale, (-1, 1))
-        self.loadings.append(loading)
-
-    def add_each(self, effects: slice, scale: FloatArray | float) -> None:
-        """Give each effect a source of its own, of this scale."""
-        for effect in range(effects.start, effects.stop):
-            self.add(slice(effect, effect + 1), scale)
-
-    def add_prior(self, effects: slice, prior: Any, factor: FloatArray) -> None:
-        """Give each effect a source of its own with this distribution, times a factor."""
-        middle, width = mean_and_sd(prior)
-        self.location[:, effects] += middle * factor
-        if not (hasattr(prior, "dist") and prior.dist.name == "norm"):
-            first = len(self.loadings)
-            self.exact += [(first + k, prior) for k in range(effects.stop - effects.start)]
-        self.add_each(effects, width * factor)
-
-
 def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
-    """Return what draws of a fit expect of a newcomer.
-
-    General abilities sum to zero over the models of a fit, of which the newcomer becomes
-    one. Write ``g`` for its general ability above the mean of the fit's ``M`` models. In a
-    joint fit ``g ~ Normal(0, sigma_a sqrt(1 + 1/M))`` given ``sigma_a``, and the means of
-    units of the joint fit are those of the fit plus ``g / (M + 1)``, to which their prior
-    belongs.
-    """
+    """Return what draws of a fit expect of a newcomer."""
+    # General abilities sum to zero over the models of a fit, of which the newcomer becomes one.
+    # Write g for its general ability above the mean of the fit's M models. In a joint fit
+    # g ~ Normal(0, sigma_a sqrt(1 + 1/M)) given sigma_a, and the means of units of the joint fit
+    # are those of the fit plus g / (M + 1), to which their prior belongs.
     spec, terms, n_models = newcomer.spec, newcomer.built.terms, len(newcomer.host.models)
     abilities = slice(0, len(newcomer.units))
     slopes = slice(abilities.stop, abilities.stop + len(newcomer.benchmarks) * ("beta" in terms))
-    draws = posterior.sizes["chain"] * posterior.sizes["draw"]
-    columns, shift = _Columns(draws, slopes.stop), None
+    draws, shift = posterior.sizes["chain"] * posterior.sizes["draw"], None
+    location = np.zeros((draws, slopes.stop))
+    loadings: list[FloatArray] = []
+    exact: list[tuple[int, Any]] = []
     # Where model-by-item effects have a spread for each model, a fit identifies no newcomer's.
     factor = np.broadcast_to(stretch_of_draws(posterior).one, draws)[:, None]
     for each in variance_components(spec, terms):
         part = {"theta": abilities, "beta": slopes}.get(each.of)
         if part is None or "model" not in each.dims:
             continue
+        # Effects share one source of this scale, or each has its own.
+        sources = [np.arange(part.start, part.stop)]
+        if each.dims != ("model",):
+            sources = [np.array([effect]) for effect in sources[0]]
         if each.prior is not None:
-            columns.add_prior(part, distribution(getattr(spec.priors, each.prior)), factor)
-            continue
-        scale = _flat(posterior, str(each.scale))[:, 0] + SMALLEST
-        if each.zero_sum:
-            scale = scale * np.sqrt(1 + 1 / n_models)
-            shift = scale / (n_models + 1)
-        (columns.add if each.dims == ("model",) else columns.add_each)(part, scale)
+            prior = distribution(getattr(spec.priors, each.prior))
+            middle, width = mean_and_sd(prior)
+            location[:, part] += middle * factor
+            scale: FloatArray = width * factor
+            if not (hasattr(prior, "dist") and prior.dist.name == "norm"):
+                exact += [(len(loadings) + k, prior) for k in range(len(sources))]
+        else:
+            scale = _flat(posterior, str(each.scale))[:, :1] + SMALLEST
+            if each.zero_sum:
+                scale = scale * np.sqrt(1 + 1 / n_models)
+                shift = scale[:, 0] / (n_models + 1)
+        for effects in sources:
+            loadings.append(np.zeros(location.shape))
+            loadings[-1][:, effects] = scale
     if spec.ability.pooling != "none":
         hosts = np.argsort(newcomer.unit_of_host)[newcomer.units]
-        columns.location[:, abilities] += _flat(posterior, "mu")[:, hosts]
+        location[:, abilities] += _flat(posterior, "mu")[:, hosts]
     if "beta" in terms and spec.contamination.pooling != "none":
-        columns.location[:, slopes] += _slope_level(posterior, newcomer)
+        # what the slopes of all models vary around
+        if "v" in terms:
+            level = _flat(posterior, "beta_benchmark")[:, newcomer.benchmarks]
+        else:
+            level = _flat(posterior, "beta_bar")
+            level = np.log(level) if newcomer.positive else level
+        location[:, slopes] += level
     top = "mu_bar" if "sigma_mu" in terms else "mu"
     centers = _flat(posterior, top) if shift is not None else np.zeros((draws, 0))
-    return ConditionalPrior(
-        columns.location,
-        np.stack(columns.loadings, axis=-1),
-        shift,
-        centers,
-        distribution(getattr(spec.priors, top)),
-        factor,
-        tuple(columns.exact),
-    )
-
-
-def _slope_level(posterior: xr.Dataset, newcomer: NewModel) -> FloatArray:
-    """Return what the slopes of all models vary around, dims (draw, benchmark or 1)."""
-    if "v" in newcomer.built.terms:
-        return _flat(posterior, "beta_benchmark")[:, newcomer.benchmarks]
-    level = _flat(posterior, "beta_bar")
-    return np.log(level) if newcomer.spec.contamination.sign == "positive" else level
+    prior = distribution(getattr(spec.priors, top))
+    loading = np.stack(loadings, axis=-1)
+    return ConditionalPrior(location, loading, shift, centers, prior, factor, tuple(exact))
 
 
 def _flat(posterior: xr.Dataset, name: str) -> FloatArray:
@@ -247,11 +220,10 @@ class Completion:
     def _complete(
         self, start: FloatArray, chosen: IntArray, rng: np.random.Generator
     ) -> tuple[Draws, FloatArray]:
-        draws, answers, effects = self.draws[chosen], self.answers(chosen), Effects(self.newcomer)
-        drawn, log_ratio = propose(start, effects, self.expected[chosen], answers, rng)
-        joint = self.whole(draws, *effects.placed(drawn))
-        own = replace(self, rng=rng)
-        return own.drawn(joint, draws, answers, effects.log_odds(drawn)), log_ratio
+        draws, answers, newcomer = self.draws[chosen], self.answers(chosen), self.newcomer
+        drawn, log_ratio = propose(start, newcomer, self.expected[chosen], answers, rng)
+        joint = self.whole(draws, *newcomer.place(drawn))
+        return self.drawn(joint, draws, answers, newcomer.log_odds(drawn), rng), log_ratio
 
     def whole(self, draws: Draws, theta: FloatArray, beta: FloatArray | None) -> Draws:
         """Return draws of the joint design with the newcomer's values put last."""
@@ -270,115 +242,42 @@ class Completion:
         return Draws(wide, slopes, delta, None, None)
 
     def drawn(
-        self, joint: Draws, draws: Draws, answers: Marginal | ItemDifficulties, eta: FloatArray
+        self,
+        joint: Draws,
+        draws: Draws,
+        answers: Marginal | ItemDifficulties,
+        eta: FloatArray,
+        rng: np.random.Generator,
     ) -> Draws:
-        """Draw difficulties of the items that the newcomer met, and effects of responses."""
-        delta = joint.delta
-        if isinstance(answers, ItemDifficulties) and delta is not None:
-            delta = delta.copy()
-            items, nodes = answers.items, answers.nodes
+        """Draw difficulties of the items that the newcomer met, and effects of all responses."""
+        if isinstance(answers, ItemDifficulties) and joint.delta is not None:
+            items, nodes, delta = answers.items, answers.nodes, joint.delta.copy()
             log_weight = nodes.log_weight.copy()
             gained = answers.log_weights(eta) - nodes.log_weight[:, items.of_own]
             log_weight[:, items.of_own] += gained  # one response to an item, so none is lost
-            chosen = draw_nodes(log_weight, self.rng).astype(np.int64)[..., None]
+            chosen = draw_nodes(log_weight, rng).astype(np.int64)[..., None]
             delta[:, items.label] = np.take_along_axis(nodes.position, chosen, -1)[..., 0]
-        joint = Draws(joint.theta, joint.beta, delta, None, None)
-        return joint if draws.sigma_eps is None else self._with_effects(joint, draws.sigma_eps)
-
-    def _with_effects(self, joint: Draws, scale: FloatArray) -> Draws:
-        """Draw the effects of all responses of several trials, old and new."""
+            joint = replace(joint, delta=delta)
+        if (scale := draws.sigma_eps) is None:
+            return joint
         design = self.newcomer.design
         repeated = np.arange(design.n_single, len(design))
         center = predictor(joint, design.subset(repeated))
-        eta = draw_effects(self.rows[repeated], center, scale, self.rng)
-        return Draws(joint.theta, joint.beta, joint.delta, eta, scale)
-
-
-@dataclass(frozen=True, eq=False)
-class Effects:
-    """From a newcomer's effects to the log-odds of its responses."""
-
-    newcomer: NewModel
-
-    @property
-    def positive(self) -> bool:
-        """Whether effects hold the logarithm of slopes."""
-        return self.newcomer.spec.contamination.sign == "positive"
-
-    @property
-    def n_abilities(self) -> int:
-        """Number of effects that are abilities; slopes follow."""
-        return len(self.newcomer.units)
-
-    def placed(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return ability in all units and slope in all benchmarks; 0 where not answered."""
-        design, slopes = self.newcomer.design, effects[:, self.n_abilities :]
-        theta = np.zeros((len(effects), len(design.units)))
-        theta[:, self.newcomer.units] = effects[:, : self.n_abilities]
-        if "beta" not in self.newcomer.built.terms:
-            return theta, None
-        beta = np.zeros((len(effects), len(design.benchmarks)))
-        beta[:, self.newcomer.benchmarks] = np.exp(slopes) if self.positive else slopes
-        return theta, beta
-
-    def log_odds(self, effects: FloatArray) -> FloatArray:
-        """Return log-odds of the newcomer's responses to items of average difficulty."""
-        theta, beta = self.placed(effects)
-        before = len(self.newcomer.host.models)
-        wide = [
-            None if x is None else np.pad(x, ((0, 0), (before * x.shape[1], 0)))
-            for x in (theta, beta)
-        ]
-        assert wide[0] is not None
-        return predictor(
-            Draws(wide[0], wide[1], None, None, None),
-            self.newcomer.design.subset(self.newcomer.own),
-        )
-
-    def slopes_of(self, effects: FloatArray) -> FloatArray:
-        """Return what effects move log-odds by, relative to `directions`, (draw, effect)."""
-        result = np.ones(effects.shape)
-        if self.positive:
-            result[:, self.n_abilities :] = np.exp(effects[:, self.n_abilities :])
-        return result
-
-    def directions(self) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """Return the derivative of log-odds, (own, effect), and its products of pairs."""
-        part = self.newcomer.design.subset(self.newcomer.own)
-        rows = np.arange(len(part))
-        columns = [np.searchsorted(self.newcomer.units, part.unit)]
-        values: list[FloatArray] = [np.ones(len(part))]
-        if "beta" in self.newcomer.built.terms:
-            place = np.searchsorted(self.newcomer.benchmarks, part.benchmark)
-            columns.append(self.n_abilities + place)
-            values.append(part.dose)
-        size = self.n_abilities + len(self.newcomer.benchmarks) * (len(columns) - 1)
-        pairs = [(i, j) for i in range(len(columns)) for j in range(len(columns))]
-
-        def matrix(parts: list[tuple[IntArray, FloatArray]], width: int) -> sparse.csr_array:
-            cells = [sparse.csr_array((v, (rows, c)), (len(rows), width)) for c, v in parts]
-            return sum(cells[1:], start=cells[0])
-
-        single = matrix(list(zip(columns, values, strict=True)), size)
-        both: list[tuple[IntArray, FloatArray]] = [
-            (columns[i] * size + columns[j], values[i] * values[j]) for i, j in pairs
-        ]
-        return single, matrix(both, size**2)
+        own = draw_effects(self.rows[repeated], center, scale, rng)
+        return replace(joint, eta=own, sigma_eps=scale)
 
 
 def propose(
     start: FloatArray,
-    effects: Effects,
+    newcomer: NewModel,
     expected: ConditionalPrior,
     answers: Marginal | ItemDifficulties,
     rng: np.random.Generator,
     steps: int = _STEPS,
 ) -> tuple[FloatArray, FloatArray]:
-    """Draw a newcomer's effects once for each draw of a fit, with log importance ratios.
-
-    Dims (draw, effect) and (draw,).
-    """
-    center, root = _laplace(start, effects, expected, answers, steps)
+    """Draw a newcomer's effects once for each draw of a fit, with log importance ratios."""
+    # Dims (draw, effect) and (draw,).
+    center, root = _laplace(start, newcomer, expected, answers, steps)
     size = center.shape[1]
     stretch = np.sqrt(FREEDOM / rng.chisquare(FREEDOM, len(center)))
     step = rng.standard_normal(center.shape) * stretch[:, None]
@@ -389,25 +288,25 @@ def propose(
         + np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         - (FREEDOM + size) / 2 * np.log1p((step**2).sum(axis=1) / FREEDOM)
     )  # fmt: skip
-    density = answers.log_density(effects.log_odds(drawn)).sum(axis=1)
+    density = answers.log_density(newcomer.log_odds(drawn)).sum(axis=1)
     return drawn, density + expected.log_density(source) - log_q
 
 
 def _laplace(
     start: FloatArray,
-    effects: Effects,
+    newcomer: NewModel,
     expected: ConditionalPrior,
     answers: Marginal | ItemDifficulties,
     steps: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return mode and Cholesky factor of the precision of sources, by Newton steps."""
-    single, both = effects.directions()
+    single, both = newcomer.directions
     at = np.broadcast_to(start, expected.location.shape)
     load = expected.loading
     for _ in range(steps):
-        eta = effects.log_odds(at)
+        eta = newcomer.log_odds(at)
         low, middle, high = (answers.log_density(eta + h) for h in (-_STEP, 0.0, _STEP))
-        first = (single.T @ ((high - low) / (2 * _STEP)).T).T * (scale := effects.slopes_of(at))
+        first = (single.T @ ((high - low) / (2 * _STEP)).T).T * (scale := newcomer.slopes_of(at))
         bend = np.maximum(2 * middle - low - high, 0.0) / _STEP**2
         second = (both.T @ bend.T).T.reshape(len(at), *(2 * first.shape[1:]))
         second = second * scale[:, :, None] * scale[:, None, :]
@@ -436,12 +335,8 @@ def features(posterior: xr.Dataset) -> FloatArray:
 
 
 def fit_log_weights(table: FloatArray, known: IntArray, log_weights: FloatArray) -> FloatArray:
-    """Return predicted log weights of all draws by ridge regression.
-
-    Dims (draw,).
-
-    Golub, Heath & Wahba (1979), doi:10.1080/00401706.1979.10489751.
-    """
+    """Return predicted log weights of all draws by ridge regression, dims (draw,)."""
+    # Golub, Heath & Wahba (1979), doi:10.1080/00401706.1979.10489751.
     middle = log_weights.mean()
     left, singular, right = np.linalg.svd(table[known], full_matrices=False)
     along = left.T @ (log_weights - middle)
@@ -457,44 +352,118 @@ def fit_log_weights(table: FloatArray, known: IntArray, log_weights: FloatArray)
 
 
 @dataclass(frozen=True, eq=False)
-class ImportanceSample:
-    """Draws of the joint model."""
+class WeightedUpdate:
+    """Draws of the joint posterior of a fit and a newcomer, with their weights."""
 
-    draws: Draws  # of the joint design
-    origin: IntArray  # dims (draw,): the draw of the fit that each belongs to, chains joined
-    log_ratio: FloatArray  # dims (draw,): log importance ratios
-    predicted: FloatArray  # dims (fit's draw,): predicted log weights of all draws of the fit
+    newcomer: NewModel
+    # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
+    # model
+    groups: dict[str, xr.Dataset]
+    weights: DrawWeights  # Pareto-smoothed
+    # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
+    # weighed, and of the predicted weights of all draws of the fit.
+    pareto_k: float
+    log_evidence: float  # log probability of the newcomer's responses given those of the fit
+
+    @property
+    def most_k(self) -> float:
+        """Largest `pareto_k` that this number of draws can be trusted with."""
+        return max_pareto_k(len(self.weights.share))
+
+    @property
+    def doubt(self) -> str | None:
+        """Why the weights cannot be trusted; None where they can."""
+        if not self.pareto_k <= self.most_k:
+            return (
+                "the new responses move the fit's parameters too far for its draws (Pareto k"
+                f" {self.pareto_k:.2f}, at most {self.most_k:.2f})"
+            )
+        if self.weights.ess < FEWEST:
+            worth = f"{self.weights.ess:.0f} after weighing, {FEWEST} are needed"
+            return f"the fit's draws are worth {worth}"
+        return None
+
+    def p_better(self) -> pd.DataFrame:
+        """Return how probably the newcomer is better than each model of the fit."""
+        group = self.groups["estimands"].isel(chain=0)
+        answered = group["accuracy"].notnull().all("draw").to_numpy()
+        ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
+        better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
+        share = np.einsum("d,dmb->mb", self.weights.share, better)
+        share = np.where(answered[:-1] & answered[-1:], share[:-1], np.nan)
+        coords = {"other": group["model"].to_numpy()[:-1], "benchmark": group["benchmark"]}
+        return probabilities(xr.DataArray(share, coords, ("other", "benchmark")))
+
+    def estimands(self, level: float) -> pd.DataFrame:
+        """Return one row for each estimand of the newcomer."""
+        tables = {
+            group: summarise(
+                with_p_best(values).sel(model=self.newcomer.name, drop=True), level, self.weights
+            )
+            for group, values in self.groups.items()
+        }
+        table = tables["estimands"]
+        if (parts := tables.get("estimands_by_concept")) is not None:
+            design = self.newcomer.design
+            owner = [design.benchmarks[k] for k in design.benchmark_of_unit]
+            owners = dict(zip(design.units, owner, strict=True))
+            parts.insert(0, "benchmark", parts["concept"].map(owners))
+            table.insert(1, "concept", "")
+            table = pd.concat([table, parts], ignore_index=True)
+        return table
 
 
-def importance_sample(
-    posterior: xr.Dataset, newcomer: NewModel, most: int, rng: np.random.Generator
-) -> ImportanceSample:
-    """Complete draws of a fit by a newcomer's effects."""
+def probabilities(better: xr.DataArray) -> pd.DataFrame:
+    """Return probabilities, dims (benchmark, other), as ``benchmark, other, probability``."""
+    series = better.rename("probability").transpose("benchmark", "other").to_series()
+    return series.dropna().reset_index()
+
+
+def update_draws(
+    fit: Fit,
+    newcomer: NewModel,
+    reference: Reference,
+    rng: np.random.Generator,
+    most: int = DRAWS,
+    items: Items = "all",
+    sampled: bool = False,
+) -> WeightedUpdate:
+    """Weigh draws of a fit by the probability of a newcomer's responses given them."""
+    # Difficulties and effects of single responses are summed out by quadrature, in the fit's
+    # responses too. The newcomer's abilities and slopes are proposed once for each draw, near their
+    # mode. Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
+    # Journal of Machine Learning Research 25(72), arXiv:1507.02646.
+    posterior = fit.joint_posterior()
     known = Completion.of(posterior, newcomer, rng)
     first = known.draws.spaced(max(_FEW, int(_FIRST * most)))
     few = first[:: max(1, len(first) // _FEW)]
     expected = known.expected[few]
-    arguments = Effects(newcomer), expected, known.answers(few)
+    arguments = newcomer, expected, known.answers(few)
     # Where all others start: the mean of these modes.
     start = expected.effects(_laplace(expected.location, *arguments, 8)[0]).mean(axis=0)
     begun, log_begun = known.complete(first, start)
     predicted = fit_log_weights(features(posterior), first, log_begun)
     chance = softmax(predicted)
-    second = _systematic(chance, most - len(first), rng)
+    # The others are drawn by their chances, evenly.
+    reached, left = np.cumsum(chance), most - len(first)
+    wanted = (np.arange(left) + rng.random()) / left * reached[-1]
+    second = np.minimum(np.searchsorted(reached, wanted, side="right"), len(chance) - 1)
     rest, log_rest = known.complete(second, start)
     origin = np.concatenate([first, second])
+    count, share = len(origin), len(first) / len(origin)
     # Both parts are draws from one mixture of draws of the fit.
-    share = len(first) / len(origin)
     mixture = share + (1 - share) * chance[origin] * len(known.draws)
     log_ratio = np.concatenate([log_begun, log_rest]) - np.log(mixture)
-    return ImportanceSample(_joined([begun, rest]), origin, log_ratio, predicted)
-
-
-def _systematic(chance: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw positions by their chances, evenly."""
-    reached = np.cumsum(chance)
-    wanted = (np.arange(count) + rng.random()) / count * reached[-1]
-    return np.minimum(np.searchsorted(reached, wanted, side="right"), len(chance) - 1)
+    log_share, pareto_k = psis_weights(log_ratio)
+    tails = np.stack([pareto_k, psis_weights(predicted)[1]])
+    draws = _joined([begun, rest])
+    return WeightedUpdate(
+        newcomer,
+        estimands(draws, newcomer.built, (1, count), reference, items, rng, sampled),
+        DrawWeights(np.exp(log_share), origin, (posterior.sizes["chain"], posterior.sizes["draw"])),
+        float(np.where(np.isfinite(tails), tails, np.inf).max()),
+        float(logsumexp(log_ratio) - np.log(count)),
+    )
 
 
 def _scale(draws: Draws) -> FloatArray | None:

@@ -1,131 +1,46 @@
 """Estimates of new models by weighing the draws of a fit, or by a joint fit."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import xarray as xr
-from scipy.special import logsumexp
 
 from bayescontam._progress import stage
 from bayescontam._random import fresh_seed, stream
-from bayescontam._text import printable
+from bayescontam._text import join_list, printable
 from bayescontam.data.covariates import Covariates, Missing
+from bayescontam.data.guessing import guess_column, read_guess
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.data.validation import check_level
-from bayescontam.errors import FitError, UsageError
+from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.checks import Outcome, Thresholds
-from bayescontam.inference.estimands import Items, Reference, estimands, reference_level
-from bayescontam.inference.loo import max_pareto_k, psis_weights
+from bayescontam.inference.estimands import Reference, reference_level
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.inference.summary import WEIGHTED_COLUMNS, DrawWeights, summarise, with_p_best
+from bayescontam.inference.summary import WEIGHTED_COLUMNS
+from bayescontam.model.build import COORDINATES
+from bayescontam.model.terms import benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
-from bayescontam.updating.importance import importance_sample
-from bayescontam.updating.new_model import (
-    NewModel,
-    differing_tables,
-    join_responses,
-    make_newcomer,
-    new_models,
-    refit_reason,
-    split_models,
-    unsupported_terms,
-)
+from bayescontam.specs.priors import Normal
+from bayescontam.updating.importance import DRAWS, FEWEST, probabilities, update_draws
+from bayescontam.updating.new_model import NewModel, make_newcomer
 
 __all__ = ["Entry", "Update", "join", "update"]
 
 
-DRAWS = 1000
-"""Draws that are completed and weighed, unless requested otherwise."""
-FEWEST = 100
-"""Equally weighted draws below which means and intervals are too rough."""
-MAX_PARETO_K = 1.0
-"""Pareto k of weights that more draws would not help."""
+MAX_PARETO_K = 1.0  # Pareto k of weights that more draws would not help
+_UNDERSTOOD = {
+    *COORDINATES, "a", "beta", "beta_bar", "beta_benchmark", "beta_model", "delta",
+    "eta", "log_beta", "mu", "mu_bar", "sigma_a", "sigma_bb", "sigma_bm",
+    "sigma_bmb", "sigma_delta", "sigma_eps", "sigma_mu", "sigma_theta", "theta", "theta_offset",
+}  # fmt: skip
+"""Parameters whose meaning for a newcomer is known here."""
 Refit = Literal["auto", "never", "always"]
 """When old and new responses are fitted together: where weights cannot be trusted, …"""
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedUpdate:
-    """Draws of the joint posterior of a fit and a newcomer, with their weights."""
-
-    newcomer: NewModel
-    # estimands of all models, as `estimands` returns them with one chain; the newcomer is the last
-    # model
-    groups: dict[str, xr.Dataset]
-    weights: DrawWeights  # pareto-smoothed
-    # shape of the tail of the weights: how far they can be trusted. The larger of that of the draws
-    # weighed, and of the predicted weights of all draws of the fit.
-    pareto_k: float
-    log_evidence: float  # log probability of the newcomer's responses given those of the fit
-
-    @property
-    def most_k(self) -> float:
-        """Largest `pareto_k` that this number of draws can be trusted with."""
-        return max_pareto_k(len(self.weights.share))
-
-    @property
-    def doubt(self) -> str | None:
-        """Why the weights cannot be trusted; None where they can."""
-        if not self.pareto_k <= self.most_k:
-            return (
-                "the new responses move the fit's parameters too far for its draws (Pareto k"
-                f" {self.pareto_k:.2f}, at most {self.most_k:.2f})"
-            )
-        if self.weights.ess < FEWEST:
-            worth = f"{self.weights.ess:.0f} after weighing, {FEWEST} are needed"
-            return f"the fit's draws are worth {worth}"
-        return None
-
-    def p_better(self) -> pd.DataFrame:
-        """Return how probably the newcomer is better than each model of the fit."""
-        group = self.groups["estimands"].isel(chain=0)
-        answered = group["accuracy"].notnull().all("draw").to_numpy()
-        ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
-        better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
-        share = np.einsum("d,dmb->mb", self.weights.share, better)
-        share = np.where(answered[:-1] & answered[-1:], share[:-1], np.nan)
-        coords = {"other": group["model"].to_numpy()[:-1], "benchmark": group["benchmark"]}
-        probability = xr.DataArray(share, coords, ("other", "benchmark"), name="probability")
-        return probability.transpose("benchmark", "other").to_series().dropna().reset_index()
-
-
-def update_draws(
-    fit: Fit,
-    newcomer: NewModel,
-    reference: Reference,
-    rng: np.random.Generator,
-    most: int = DRAWS,
-    items: Items = "all",
-    sampled: bool = False,
-) -> WeightedUpdate:
-    """Take a newcomer into draws of a fit.
-
-    Draws of the fit's parameters are weighed by the probability of the newcomer's responses
-    given them. Difficulties and effects of single responses are summed out by quadrature,
-    in the fit's responses too. The newcomer's abilities and slopes are proposed once for
-    each draw, near their mode.
-
-    Vehtari, Simpson, Gelman, Yao & Gabry (2024), Pareto smoothed importance sampling,
-    Journal of Machine Learning Research 25(72), arXiv:1507.02646.
-    """
-    posterior = fit.joint_posterior()
-    admitted = importance_sample(posterior, newcomer, most, rng)
-    log_share, pareto_k = psis_weights(admitted.log_ratio)
-    tails = np.stack([pareto_k, psis_weights(admitted.predicted)[1]])
-    shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    count = len(admitted.log_ratio)
-    return WeightedUpdate(
-        newcomer,
-        estimands(admitted.draws, newcomer.built, (1, count), reference, items, rng, sampled),
-        DrawWeights(np.exp(log_share), admitted.origin, shape),
-        float(np.where(np.isfinite(tails), tails, np.inf).max()),
-        float(logsumexp(admitted.log_ratio) - np.log(count)),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,35 +73,52 @@ def _entry(
     progress: bool,
 ) -> Entry:
     """Weigh the fit's draws for one model, or fit again where that cannot be trusted."""
-    started = time.perf_counter()
-    name, updated = joined.models[-1], None
+    started, name = time.perf_counter(), joined.models[-1]
     raw = raw_scores(fit.spec, joined)
+    updated, joint = None, None
     reason = "requested" if refit == "always" else unsupported_terms(fit)
     if reason is None:
         with stage(progress, f"weighing the fit's draws for {printable(name)}"):
             newcomer = make_newcomer(fit.spec, old, joined)
             reason = refit_reason(newcomer, fit)
-            if reason is None:
-                updated = _weighed(fit, newcomer, options, draws)
+            # Four times as many draws are weighed where so few cannot be trusted.
+            for number in (draws, 4 * draws) if reason is None else ():
+                rng = stream(options.seed, "update", name, number)
+                averaged = options.items, options.population
+                updated = update_draws(fit, newcomer, options.reference, rng, number, *averaged)
                 reason = updated.doubt
-    if reason is None and updated is not None:
-        return _updated_entry(updated, raw, options.level, time.perf_counter() - started)
-    if refit == "never":
+                if reason is None or updated.pareto_k > MAX_PARETO_K:
+                    break
+    if updated is not None and reason is None:
+        table, better = updated.estimands(options.level), updated.p_better()
+        verdict = (
+            f"the weights can be trusted: Pareto k {updated.pareto_k:.2f} (at most"
+            f" {updated.most_k:.2f}), worth {updated.weights.ess:.0f} draws"
+        )
+    elif refit == "never":
         advice = "allow it (--refit auto)"
         raise FitError(f"{printable(name)}: needs a joint fit: {reason}; {advice}")
-    joint = fit_responses(joined, fit.spec, options, progress)
-    return _refitted_entry(joint, name, raw, updated, str(reason), time.perf_counter() - started)
+    else:
+        joint = fit_responses(joined, fit.spec, options, progress)
+        table = joint.estimands()
+        table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
+        keys = [key for key in ("benchmark", "concept", "quantity") if key in table]
+        table = table[[*keys, *WEIGHTED_COLUMNS]].reset_index(drop=True)
+        better = probabilities(joint.p_better().sel(model=name, drop=True))
+        verdict = f"fitted together with the old responses: {reason}"
+        verdict += _failed(joint, "; checks that failed: ")
+    table.insert(0, "model", name)
+    better.insert(0, "model", name)
+    figures = (np.nan, np.nan) if updated is None else (updated.pareto_k, updated.weights.ess)
+    method: Literal["update", "refit"] = "update" if joint is None else "refit"
+    seconds = time.perf_counter() - started
+    return Entry(name, method, table, better, *figures, verdict, seconds, raw, joint)
 
 
-def _weighed(fit: Fit, newcomer: NewModel, options: Options, draws: int) -> WeightedUpdate:
-    """Weigh draws for a newcomer, and four times as many where so few cannot be trusted."""
-    for number in (draws, 4 * draws):
-        rng = stream(options.seed, "update", newcomer.name, number)
-        averaged = options.items, options.population
-        updated = update_draws(fit, newcomer, options.reference, rng, number, *averaged)
-        if updated.doubt is None or updated.pareto_k > MAX_PARETO_K:
-            break
-    return updated
+def _failed(fit: Fit, before: str) -> str:
+    """Return the names of the checks that a fit has failed, if any, after some words."""
+    failed = [check.name for check in fit.checks() if check.outcome is Outcome.FAILED]
+    return f"{before}{', '.join(failed)}" if failed else ""
 
 
 def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
@@ -198,57 +130,6 @@ def raw_scores(spec: ModelSpec, joined: Responses) -> dict[str, float]:
     sums = pd.DataFrame({"right": share * weight, "of": weight})
     sums = sums.groupby(own["benchmark"], sort=False, observed=True).sum()
     return {str(name): float(row["right"] / row["of"]) for name, row in sums.iterrows()}
-
-
-def _updated_entry(
-    updated: WeightedUpdate, raw: dict[str, float], level: float, seconds: float
-) -> Entry:
-    name = updated.newcomer.name
-    groups = {
-        group: summarise(with_p_best(values).sel(model=name, drop=True), level, updated.weights)
-        for group, values in updated.groups.items()
-    }
-    table = groups["estimands"]
-    if (parts := groups.get("estimands_by_concept")) is not None:
-        design = updated.newcomer.design
-        owner = [design.benchmarks[k] for k in design.benchmark_of_unit]
-        parts.insert(
-            0, "benchmark", parts["concept"].map(dict(zip(design.units, owner, strict=True)))
-        )
-        table.insert(1, "concept", "")
-        table = pd.concat([table, parts], ignore_index=True)
-    table.insert(0, "model", name)
-    better = updated.p_better()
-    better.insert(0, "model", name)
-    verdict = (
-        f"the weights can be trusted: Pareto k {updated.pareto_k:.2f} (at most"
-        f" {updated.most_k:.2f}), worth {updated.weights.ess:.0f} draws"
-    )
-    figures = updated.pareto_k, updated.weights.ess
-    return Entry(name, "update", table, better, *figures, verdict, seconds, raw)
-
-
-def _refitted_entry(
-    joint: Fit,
-    name: str,
-    raw: dict[str, float],
-    updated: WeightedUpdate | None,
-    reason: str,
-    seconds: float,
-) -> Entry:
-    table = joint.estimands()
-    table = table[table["model"] == name].rename(columns={"ess_bulk": "ess"})
-    keys = [key for key in ("model", "benchmark", "concept", "quantity") if key in table]
-    probability = joint.p_better().sel(model=name, drop=True).rename("probability")
-    better = probability.transpose("benchmark", "other").to_series().dropna().reset_index()
-    better.insert(0, "model", name)
-    failed = [check.name for check in joint.checks() if check.outcome is Outcome.FAILED]
-    verdict = f"fitted together with the old responses: {reason}"
-    if failed:
-        verdict += f"; checks that failed: {', '.join(failed)}"
-    figures = (np.nan, np.nan) if updated is None else (updated.pareto_k, updated.weights.ess)
-    table = table[[*keys, *WEIGHTED_COLUMNS]].reset_index(drop=True)
-    return Entry(name, "refit", table, better, *figures, verdict, seconds, raw, joint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,9 +286,9 @@ def update(
         note for joined in tables for note in differing_tables(old, joined, options.reference)
     ]
     notes = [*new.notes, *unlike]
-    failed = [check.name for check in fitted.checks() if check.outcome is Outcome.FAILED]
+    failed = _failed(fitted, "the fit has failed checks, which an update inherits: ")
     if failed and any(entry.method == "update" for entry in entries):
-        notes.append(f"the fit has failed checks, which an update inherits: {', '.join(failed)}")
+        notes.append(failed)
     return Update(entries, tuple(notes), options.seed, options.reference, options.level)
 
 
@@ -424,11 +305,9 @@ def join(
     progress: bool = False,
     command: str = "",
 ) -> Fit:
-    """Fit old and new responses together, with the model spec and settings of a fit.
-
-    Takes as long as the fit did. The result is a fit like any other, which can be ranked,
-    reported, compared and updated; it holds all new models at once.
-    """
+    """Fit old and new responses together, with the model spec and settings of a fit."""
+    # Takes as long as the fit did. The result is a fit like any other, which can be ranked,
+    # reported, compared and updated; it holds all new models at once.
     fitted, old, new = _read(fit, responses, covariates, missing_contamination, old_responses)
     options = _options(fitted, reference, level, seed)
     # A fit of an earlier version may have thresholds that checks have no more.
@@ -454,7 +333,21 @@ def _read(
     """Return the fit, its responses, and those of new models."""
     fitted = fit if isinstance(fit, Fit) else Fit.from_netcdf(fit)
     new = given_responses(responses, covariates, missing)
-    old = _old_responses(fitted, old_responses)
+    if old_responses is not None:
+        old = given_responses(old_responses)
+        if old.data_hash != fitted.record["data"]["hash"]:
+            raise UsageError(
+                f"{printable(old.source)}: these are not the responses of the fit, which is of"
+                f" {printable(fitted.record['data']['source'])}"
+            )
+    elif fitted.spec.contamination.exposure != "known":
+        raise FitError(
+            f"the model spec '{fitted.spec.name}' needs a joint fit, and columns that the fit does"
+            " not keep: give the old responses with their contamination (old_responses=,"
+            " --responses)"
+        )
+    else:
+        old = fitted.responses()
     if covariates is not None and "contamination" not in old.frame:
         old = given_responses(old, covariates, missing)
     return fitted, old, new_models(old, new)
@@ -469,6 +362,10 @@ def _options(
     level = fit.level if level is None else level
     check_level(level)
     seed = fresh_seed() if seed is None else seed
+    sampling = Sampling(**fit.record["sampling"])
+    # The new models' rows may be such that difficulties cannot be integrated out any more.
+    if sampling.difficulties == "marginalised":
+        sampling = replace(sampling, difficulties="auto")
     return Options(
         seed,
         reference,
@@ -476,30 +373,151 @@ def _options(
         fit.record.get("population", False),
         level,
         fit.smallest_effect,
-        sampling=_sampling(fit),
+        sampling=sampling,
     )
 
 
-def _sampling(fit: Fit) -> Sampling:
-    """Return how a joint fit is sampled: as the fit was, so far as its table allows it."""
-    sampling = Sampling(**fit.record["sampling"])
-    # The new models' rows may be such that difficulties cannot be integrated out any more.
-    marginalised = sampling.difficulties == "marginalised"
-    return replace(sampling, difficulties="auto") if marginalised else sampling
+def split_models(responses: Responses) -> list[Responses]:
+    """Return the responses of each model in a table of its own."""
+    parts = responses.frame.groupby("model", sort=False, observed=True)
+    return [replace(responses, frame=part.reset_index(drop=True)) for _, part in parts]
 
 
-def _old_responses(fit: Fit, given: Responses | pd.DataFrame | Path | None) -> Responses:
-    if given is not None:
-        old = given_responses(given)
-        if old.data_hash != fit.record["data"]["hash"]:
-            raise UsageError(
-                f"{printable(old.source)}: these are not the responses of the fit, which is of"
-                f" {printable(fit.record['data']['source'])}"
-            )
-        return old
-    if fit.spec.contamination.exposure != "known":
-        raise FitError(
-            f"the model spec '{fit.spec.name}' needs a joint fit, and columns that the fit does not"
-            " keep: give the old responses with their contamination (old_responses=, --responses)"
+def new_models(old: Responses, given: Responses) -> Responses:
+    """Return the responses of models that are not in a fit; its notes name the others."""
+    known = [name for name in given.models if name in old.models]
+    if not known:
+        return given
+    if len(known) == len(given.models):
+        raise UsageError(
+            f"update: {printable(given.source)} has no new model: {join_list(known)}"
+            f" {'is' if len(known) == 1 else 'are'} in the fit already. To change the responses of"
+            " a model, fit the whole table again"
         )
-    return fit.responses()
+    keys, scores = ["model", "benchmark", "item"], ["n_correct", "n_trials"]
+    rows = given.frame["model"].isin(known)
+    both = given.frame.loc[rows, [*keys, *scores]].merge(old.frame[[*keys, *scores]], on=keys)
+    differing = (both[["n_correct_x", "n_trials_x"]].to_numpy()
+             != both[["n_correct_y", "n_trials_y"]].to_numpy()).any(axis=1)  # fmt: skip
+    count = f"{len(known):,} model{'' if len(known) == 1 else 's'}"
+    note = f"passed over the rows of {count} in the fit already: {join_list(known)}"
+    if changed := list(dict.fromkeys(both.loc[differing, "model"])):
+        note += (
+            f"; in this table the responses of {join_list(changed)} differ from those of the "
+            "fit: to"
+            " use them, fit the whole table again"
+        )
+    frame = given.frame[~rows].reset_index(drop=True)
+    return replace(given, frame=frame, notes=(*given.notes, note))
+
+
+def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses:
+    """Put the responses of new models after those of a fit."""
+    unknown = [label for label in new.benchmarks if label not in old.benchmarks]
+    if unknown:
+        problem = f"not in the fit: {join_list(unknown)}; the fit has {join_list(old.benchmarks)}"
+        advice = (
+            "Nothing is known of a benchmark without a fit: leave its rows out (--where), or fit"
+            " the old and new responses together with: bayescontam fit"
+        )
+        raise DataError([Fault(new.source, problem, column="benchmark")], advice)
+    needed = ["contamination"] if spec.contamination.form != "none" else []
+    needed += [spec.ability.by] if spec.ability.by != "benchmark" else []
+    needed += [spec.contamination.clean_column] if spec.contamination.clean_column else []
+    missing = [label for label in needed if label not in new.frame]
+    if missing:
+        problem = f"the fit uses a column that is not there: {join_list(missing)}"
+        advice = "Add it; contamination may come from a covariates table (--covariates)."
+        raise DataError([Fault(new.source, problem)], advice)
+    if spec.likelihood.guess == "column":
+        old, new = _with_guess(old, old), _with_guess(new, old)
+    columns = [label for label in old.frame if label in new.frame]
+    joined = pd.concat([old.frame[columns], new.frame[columns]], ignore_index=True)
+    source = f"{old.source} and {new.source}"
+    from_dates = old.from_dates and new.from_dates
+    return Responses(joined, source, (*old.notes, *new.notes), from_dates)
+
+
+def _with_guess(responses: Responses, fitted: Responses) -> Responses:
+    """Return responses with a column ``guess``: their own, or that of the fit's items."""
+    frame, source = responses.frame, responses.source
+    if guess_column(frame) is None:
+        known = fitted.frame.assign(guess=read_guess(fitted.frame, fitted.source))
+        keys = ["benchmark", "item"]
+        known = known.drop_duplicates(keys)[[*keys, "guess"]]
+        frame = frame.merge(known, on=keys, how="left", validate="many_to_one")
+    return replace(responses, frame=frame.assign(guess=read_guess(frame, source)))
+
+
+def unsupported_terms(fit: Fit) -> str | None:
+    """Say which part of a fit's model spec an update cannot handle; None if there is none."""
+    spec = fit.spec
+    if spec.contamination.exposure != "known":
+        return "its contamination is not known for sure"
+    strange = sorted(set(map(str, fit.joint_posterior().data_vars)) - _UNDERSTOOD)
+    straight = spec.contamination.form in ("none", "linear")
+    if strange or not straight or spec.contamination.scale != "log_odds":
+        return f"the model spec '{spec.name}' has parts that an update does not know"
+    return None
+
+
+def refit_reason(newcomer: NewModel, fit: Fit) -> str | None:
+    """Say why only a joint fit can take this model in; None where an update can."""
+    spec, design, host = newcomer.spec, newcomer.design, newcomer.host
+    if fresh := [name for name in design.units if name not in host.units]:
+        return f"the fit has no {design.by} {join_list(fresh)}"
+    terms = newcomer.built.terms.entered
+    if changed := sorted(terms ^ set(fit.record["entered"])):
+        return f"with one model more the model has other terms: {', '.join(changed)}"
+    if (
+        "delta" in terms
+        and (benchmarks_with_two_models(design) != benchmarks_with_two_models(host)).any()
+    ):
+        return "with one model more other benchmarks have items that several models answered"
+    if spec.ability.pooling == "none" and "eps" in terms:
+        return "its model-by-item effect has a spread of its own, which a fit says nothing of"
+    unpooled = spec.contamination.pooling == "none" and "beta" in terms
+    if unpooled and not isinstance(spec.priors.beta_bar, Normal):
+        return "its slope has a prior of its own that is not Normal"
+    if design.clean.any():
+        return "some models are known to be clean"
+    return None
+
+
+def differing_tables(old: Responses, joined: Responses, reference: Reference) -> list[str]:
+    """Say what makes a new model's estimands other than those of the fit's models."""
+    frame, name = joined.frame, joined.models[-1]
+    new = frame[frame["model"] == name]
+    parts = dict(list(old.frame.groupby("benchmark", sort=False)))
+    return [
+        sentence
+        for benchmark, own in new.groupby("benchmark", sort=False)
+        for sentence in _differences(
+            printable(name), printable(str(benchmark)), parts[benchmark], own, reference
+        )
+    ]
+
+
+def _differences(
+    name: str, benchmark: str, old: pd.DataFrame, own: pd.DataFrame, reference: Reference
+) -> Iterator[str]:
+    known, items = set(old["item"]), set(own["item"])
+    if fresh := len(items - known):
+        yield (
+            f"{name}: {fresh:,} of its {len(items):,} items of {benchmark} are not in the fit,"
+            " which knows of their difficulty only how much items differ"
+        )
+    if missing := len(known - items):
+        yield (
+            f"{name} answered {len(known) - missing:,} of the fit's {len(known):,} items of"
+            f" {benchmark}: its estimands are averages over other items than those of the other"
+            " models, and so are ranks"
+        )
+    if reference == "min_observed" and "contamination" in own and "contamination" in old:
+        least, before = own["contamination"].min(), old["contamination"].min()
+        if least < before:
+            yield (
+                f"{name} has items of {benchmark} that are cleaner than all of the fit's"
+                f" ({least:.3g}, {before:.3g}): genuine ability is reported at {least:.3g} here,"
+                f" and at {before:.3g} in the fit"
+            )

@@ -6,11 +6,12 @@ import pytensor
 import pytest
 from scipy.special import expit
 
-from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws
-from bayescontam.calibration.samplers import (
+from bayescontam.calibration.estimators import (
     NutpieSampler,
     PyMCSampler,
     RebuiltSampler,
+    ReusableModel,
+    SampledDraws,
     Sampler,
     engine_of,
     lengthen,

@@ -12,10 +12,10 @@ import pytensor.tensor as pt
 import pytest
 from scipy.special import expit
 
-from bayescontam.calibration import replicate
+from bayescontam.calibration import runner
+from bayescontam.calibration.estimators import Sampler, engine_of
 from bayescontam.calibration.jax_sampler import Vectors, _proposal, precision
-from bayescontam.calibration.replicate import ReplicateRunner
-from bayescontam.calibration.samplers import Sampler, engine_of
+from bayescontam.calibration.runner import ReplicateRunner
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import MissingExtraError
@@ -140,7 +140,7 @@ def test_a_study_audits_it_by_pymc(monkeypatch: pytest.MonkeyPatch) -> None:
         first[-1].name = name
         return first[-1]
 
-    monkeypatch.setattr(replicate, "engine_of", either)
+    monkeypatch.setattr(runner, "engine_of", either)
     rows = replicates.rows(0).set_index(["audit", "quantity", "where"])
     engines = rows.groupby("audit")["engine"].unique().map(list).to_dict()
     assert engines == {False: ["jax"], True: ["pymc"]}

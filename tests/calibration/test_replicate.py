@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from bayescontam.calibration import replicate as replicating
+from bayescontam.calibration import runner as replicating
+from bayescontam.calibration.estimators import SampledDraws, faults_of
 from bayescontam.calibration.quantities import Measured
-from bayescontam.calibration.replicate import ReplicateRunner
-from bayescontam.calibration.reusable_model import SampledDraws
+from bayescontam.calibration.runner import ReplicateRunner
 from bayescontam.calibration.sbc import rank_of
-from bayescontam.calibration.storage import COLUMNS, faults_of
+from bayescontam.calibration.storage import COLUMNS
 from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import SpecError

@@ -19,9 +19,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.calibration import runner as running
-from bayescontam.calibration.replicate import ReplicateRunner
 from bayescontam.calibration.results import StudyResults
-from bayescontam.calibration.runner import run_study
+from bayescontam.calibration.runner import ReplicateRunner, run_study
 from bayescontam.calibration.storage import PATIENCE, Shards, StudyTask, audits, read_rows, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
 from bayescontam.specs.study import StudySpec

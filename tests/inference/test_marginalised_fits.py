@@ -20,7 +20,7 @@ from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.pipeline import Options
 from bayescontam.inference.result import Fit
-from bayescontam.updating.update import _sampling
+from bayescontam.updating.update import _options
 from tests.support.simulated_responses import simulate
 
 pytestmark = pytest.mark.slow
@@ -172,8 +172,9 @@ def test_an_update_says_what_one_of_sampled_difficulties_says(folder):
 
 
 def test_a_joint_fit_integrates_where_its_table_allows(own):
-    assert _sampling(own).difficulties == "auto"
-    assert _sampling(own).draws == 800
+    sampling = _options(own, None, None, 1).sampling
+    assert sampling.difficulties == "auto"
+    assert sampling.draws == 800
 
 
 def test_no_responses_are_simulated_without_difficulties(folder):

@@ -5,8 +5,18 @@ import pymc as pm
 import pytest
 from scipy import integrate
 
-from bayescontam.model.priors import QuantileTransform, distribution, variable
-from bayescontam.specs.priors import Exponential, HalfNormal, HalfStudentT, PositivePrior
+from bayescontam.model.priors import QuantileTransform, distribution, parameters, variable
+from bayescontam.specs.priors import (
+    Exponential,
+    HalfNormal,
+    HalfStudentT,
+    Logistic,
+    LogNormal,
+    Normal,
+    PositivePrior,
+    Prior,
+    StudentT,
+)
 
 PRIORS = [
     HalfNormal(family="half_normal", sigma=0.5),
@@ -39,3 +49,26 @@ def test_a_positive_variable_has_its_prior_in_every_coordinate(prior: PositivePr
         at = float(coordinate.forward(np.array(end)).eval())
         below, _ = integrate.quad(lambda x: np.exp(density({name: np.array(x)})), -60.0, at)
         assert below == pytest.approx(quantile, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        *PRIORS,
+        Normal(family="normal", mu=0.3, sigma=0.5),
+        Logistic(family="logistic", mu=0.3, s=0.5),
+        StudentT(family="student_t", nu=4, mu=0.3, sigma=0.5),
+    ],
+    ids=lambda prior: prior.family,
+)
+def test_a_prior_of_a_variable_times_a_factor_has_its_quantiles_times_it(prior: Prior) -> None:
+    """Which parameters these are must be stated for each family: a rate would be divided."""
+    scaled = type(prior)(family=prior.family, **parameters(prior, 3.0))  # type: ignore[arg-type]
+    for quantile in (0.1, 0.5, 0.9):
+        wanted = 3 * distribution(prior).ppf(quantile)
+        assert distribution(scaled).ppf(quantile) == pytest.approx(wanted)
+
+
+def test_a_family_of_which_it_is_not_stated_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"which parameters of LogNormal.* is not stated"):
+        parameters(LogNormal(family="log_normal", sigma=1.0), 2.0)

@@ -14,7 +14,7 @@ from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import Rows, draw_effects, with_own_effects
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
-from bayescontam.model.repeats import MOST_NUMBERS, Repeats, add_repeats
+from bayescontam.model.likelihood import MOST_NUMBERS, Repeats, add_repeats
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 from tests.support.simulated_responses import simulate

@@ -18,12 +18,12 @@ from bayescontam.model.build import build
 from bayescontam.power import scenario as scenes
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.power import PowerRequest, expected_precision, plan, smallest_design
-from bayescontam.power.random_effects import fitted_spreads
 from bayescontam.power.scenario import (
     Assumptions,
     SampleSizes,
     Scenario,
     SimulatedDesign,
+    fitted_spreads,
     observed_contamination,
 )
 from bayescontam.specs.model import ModelSpec

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bayescontam.calibration import simulators
-from bayescontam.calibration.bootstrap import bootstrap_rows, regressions
+from bayescontam.calibration.estimators import regressions, resample
 from studies import _common, decomposition, eight_models, novelty, versions
 from studies._common import (
     Generator,
@@ -86,10 +86,11 @@ def test_generator_and_method_are_those_of_the_simulation_studies() -> None:
     ]
     responses = simulated(*frames)
     found = published_method(responses, np.random.default_rng(7), 1500)
-    wanted = bootstrap_rows(responses.frame, np.random.default_rng(7), resamples=1500)
-    assert found["quantity"].tolist() == wanted["quantity"].tolist()
-    for end in ("low", "high"):
-        assert found[end].to_numpy() == pytest.approx(wanted[f"{end}_95"].to_numpy(), abs=1e-9)
+    drawn = resample(responses.frame, np.random.default_rng(7), resamples=1500)
+    assert found["quantity"].tolist() == [quantity for quantity, _ in drawn]
+    for end, probability in (("low", 0.025), ("high", 0.975)):
+        wanted = [np.quantile(values, probability) for values in drawn.values()]
+        assert found[end].to_numpy() == pytest.approx(wanted, abs=1e-9)
 
 
 def test_answers_that_are_all_alike_have_no_slope() -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bayescontam.calibration.expression import evaluated
 from bayescontam.specs.expression import FUNCTIONS, Expression
 
 RNG = np.random.default_rng(1)
@@ -25,7 +24,7 @@ THETA, SIGMA = VALUES["theta"], VALUES["sigma"]
     ],
 )
 def test_formulas_have_the_value_of_the_same_numpy(text: str, wanted: np.ndarray) -> None:
-    np.testing.assert_allclose(evaluated(Expression(text), VALUES), wanted, rtol=1e-12)
+    np.testing.assert_allclose(Expression(text).evaluate(VALUES), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -64,17 +63,17 @@ def test_an_unknown_function_is_reported_with_those_that_are_known() -> None:
 
 def test_several_values_for_each_draw_are_refused() -> None:
     with pytest.raises(ValueError, match="'theta' has several values for each draw; choose one"):
-        evaluated(Expression("theta"), VALUES)
+        Expression("theta").evaluate(VALUES)
 
 
 def test_a_position_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'theta\[2, 0\]': index 2 is out of bounds"):
-        evaluated(Expression("theta[2, 0]"), VALUES)
+        Expression("theta[2, 0]").evaluate(VALUES)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_function_that_is_allowed_exists(name: str) -> None:
-    assert evaluated(Expression(f"{name}(theta[0])"), {"theta": np.full((4, 1), 0.5)}).shape == (4,)
+    assert Expression(f"{name}(theta[0])").evaluate({"theta": np.full((4, 1), 0.5)}).shape == (4,)
 
 
 @pytest.mark.parametrize("benchmarks", [1, 2, 7])
@@ -85,17 +84,17 @@ def test_one_value_of_a_draw_meets_all_cells_of_that_draw(benchmarks: int) -> No
     values = {"theta": theta, "bar": bar}
     for text, one in (("mean(theta - theta[0, 0])", theta[:, 0, 0]), ("mean(theta - bar)", bar)):
         wanted = [(theta[draw] - one[draw]).mean() for draw in range(7)]
-        np.testing.assert_allclose(evaluated(Expression(text), values), wanted)
+        np.testing.assert_allclose(Expression(text).evaluate(values), wanted)
     shifted = [bar[draw] + theta[draw].max() for draw in range(7)]
-    np.testing.assert_allclose(evaluated(Expression("max(bar + theta)"), values), shifted)
+    np.testing.assert_allclose(Expression("max(bar + theta)").evaluate(values), shifted)
 
 
 def test_cells_of_two_shapes_do_not_meet() -> None:
     values = {"theta": np.zeros((4, 2, 2)), "delta": np.zeros((4, 2))}
     with pytest.raises(ValueError, match=r"cells of two shapes, \(2, 2\) and \(2,\); choose"):
-        evaluated(Expression("mean(theta - delta)"), values)
+        Expression("mean(theta - delta)").evaluate(values)
 
 
 def test_a_number_is_its_own_mean() -> None:
     values = {"beta": np.array([1.0, 2.0])}
-    assert evaluated(Expression("beta + mean(3)"), values).tolist() == [4, 5]
+    assert Expression("beta + mean(3)").evaluate(values).tolist() == [4, 5]

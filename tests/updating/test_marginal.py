@@ -6,7 +6,7 @@ from scipy import integrate, stats
 from scipy.special import expit
 
 from bayescontam.inference.predictive import Rows
-from bayescontam.updating.marginalise import Marginal
+from bayescontam.updating.new_model import Marginal
 
 COUNTS = [(0, 10), (10, 10), (4, 10), (1, 2), (250, 300)]
 SCALES = np.array([0.02, 0.3, 1.1, 2.7])

@@ -7,8 +7,8 @@ from scipy.special import expit, logsumexp
 
 from bayescontam.inference.predictive import Rows
 from bayescontam.model.quadrature import Nodes
-from bayescontam.updating import marginalise as odds
-from bayescontam.updating.marginalise import (
+from bayescontam.updating import new_model as odds
+from bayescontam.updating.new_model import (
     MAX_LOG_ODDS,
     BernoulliMixture,
     ItemBlock,

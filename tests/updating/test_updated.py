@@ -16,15 +16,9 @@ from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
 from bayescontam.updating import importance as admission
-from bayescontam.updating.importance import Completion, Effects, expectation, propose
-from bayescontam.updating.new_model import (
-    NewModel,
-    join_responses,
-    make_newcomer,
-    refit_reason,
-    split_models,
-)
-from bayescontam.updating.update import update_draws
+from bayescontam.updating.importance import Completion, expectation, propose, update_draws
+from bayescontam.updating.new_model import NewModel, make_newcomer
+from bayescontam.updating.update import join_responses, refit_reason, split_models
 from tests.support.given_fits import changed, counts_spec, counts_table, given_fit
 
 
@@ -175,7 +169,7 @@ def test_probability_of_new_responses_agrees_with_brute_force(sign, trials, gues
     rng = np.random.default_rng(4)
     ready = Completion.of(posterior, who, rng)
     expected, answers = ready.expected, ready.answers(np.arange(draws))
-    _, log_ratio = propose(expected.location, Effects(who), expected, answers, rng, 6)
+    _, log_ratio = propose(expected.location, who, expected, answers, rng, 6)
     ratio = np.exp(log_ratio)
     exact = brute_force(given, table, sign, guess)
     error = ratio.std() / np.sqrt(draws)

@@ -9,8 +9,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, FitError, UsageError
 from bayescontam.inference.result import Fit
 from bayescontam.specs.registry import load_model
-from bayescontam.updating.new_model import differing_tables
-from bayescontam.updating.update import join, raw_scores, update
+from bayescontam.updating.update import differing_tables, join, raw_scores, update
 from tests.support.given_fits import changed, counts_spec, counts_table, given_fit, rough_fit
 from tests.support.simulated_responses import simulate
 

@@ -1,0 +1,441 @@
+"""Estimators of studies: posteriors, by models compiled once for many tables, and the bootstrap."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import nutpie
+import pandas as pd
+import pyarrow as pa
+import pymc as pm
+import xarray as xr
+from scipy.special import logit
+
+from bayescontam._optional import check_installed
+from bayescontam._types import FloatArray
+from bayescontam.calibration.jax_sampler import Vectors, chees, precision
+from bayescontam.calibration.quantities import Key, as_dataset
+from bayescontam.data.responses import Responses
+from bayescontam.errors import DataError, Fault, FitError, UsageError
+from bayescontam.inference.sampling import Sampling, sample_model
+from bayescontam.model.build import BuiltModel, Varying, build, build_design
+from bayescontam.model.design import Design, make_design
+from bayescontam.model.likelihood import logistic, softplus
+from bayescontam.model.terms import plan_terms
+from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.study import Gates, SamplingSpec
+
+LONGER = {"draws": 4, "tune": 2}  # how many times as long the second try is
+TARGET_ACCEPT = 0.99  # acceptance of the second try: small steps, which diverge less
+_EXTRAS = {"jax": ("jax", "blackjax")}
+"""Packages that an engine needs, by its name and that of the extra that has them."""
+_POINTS, _SPREAD = 4, 0.5
+"""Points at which two densities are compared, and how far from zero they lie."""
+_ROUNDING = 1e-9  # difference of two equal densities, beside their size
+
+QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
+"""What the bootstrap estimates for each model and benchmark."""
+RESAMPLES = 1000
+PENALTY = 1.0
+_BLOCK = 40_000
+"""Most weights (resamples × items) that are held at once: few enough for a core's cache."""
+_STEPS, _HALVINGS, _TOLERANCE = 60, 30, 1e-10
+_SURE = 1.79
+"""Change of log-odds up to which Newton's step cannot raise the loss.
+
+If no log-odds change by more than c, curvature along the step grows at most by exp(c), since
+the third derivative of log(1 + exp(z)) is no larger than the second (Bach 2010,
+doi:10.1214/09-EJS521). The loss falls then by at least 1 − (exp(c) − 1 − c) / c² times what
+the step promises at its start, which is positive for c < 1.793.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class SampledDraws:
+    """Draws from a posterior."""
+
+    posterior: xr.Dataset  # dims (chain, draw, …)
+    diverged: float  # share of draws that diverged
+    built: BuiltModel  # with the data of the table that was fitted
+
+
+class ReusableModel:
+    """A model built once for the tables of a cell, whose counts and, if they move, doses vary."""
+
+    # What informs the sampler's coordinates varies with them: with that of another table it would
+    # draw from the same posterior, and need several times as many draws.
+
+    def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
+        self._varying: Varying = "doses" if moving else "counts"
+        self._built = build_design(spec, make_design(spec, first), self._varying)
+        self.model = self._built.model
+        self.names = tuple(self._built.data())
+
+    def given(self, responses: Responses) -> tuple[BuiltModel, dict[str, Any]]:
+        """Return the model as that of a table, and the table's values for its data."""
+        design = make_design(self._built.spec, responses)
+        self._refuse_another_layout(design)
+        # Built for its coordinates alone: a tenth of a second, against seconds to compile.
+        values = build_design(self._built.spec, design, self._varying).data()
+        return replace(self._built, design=design), values
+
+    def check(self, design: Design) -> None:
+        """Hold the model, with the data that it has now, against one built for a table."""
+        own = build_design(self._built.spec, design, self._varying).model
+        start, rng = self.model.initial_point(0), np.random.default_rng(0)
+        points = [
+            {name: rng.normal(0, _SPREAD, np.shape(value)) for name, value in start.items()}
+            for _ in range(_POINTS)
+        ]
+        # Compiling for speed takes many times as long as the few calls.
+        heights = [
+            np.array([density(point) for point in points])
+            for density in (each.compile_logp(mode="FAST_COMPILE") for each in (self.model, own))
+        ]
+        # The binomial coefficients are constants, and those of the first table.
+        found, wanted = (each - each[0] for each in heights)
+        if not np.allclose(found, wanted, rtol=0, atol=_ROUNDING * abs(heights[0][0])):
+            raise ValueError("the model with a table's data is not the model of that table")
+
+    def _refuse_another_layout(self, design: Design) -> None:
+        """Refuse what the compiled model would take for something else without a word."""
+        first = self._built.design
+        for name in ("model", "benchmark", "unit", "item", "n_trials"):
+            if not np.array_equal(getattr(first, name), getattr(design, name)):
+                raise ValueError(f"tables of one cell differ in '{name}'")
+        if plan_terms(self._built.spec, design) != self._built.terms:
+            raise ValueError("tables of one cell differ in the effects that they can carry")
+        one, other = first.contamination, design.contamination
+        known = one is not None and other is not None and self._varying == "counts"
+        if known and not np.array_equal(np.asarray(one), np.asarray(other)):
+            raise ValueError("tables of one cell differ in contamination")
+
+
+def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
+    """Return the draws of a raw trace, dims (chain, draw, …), and the share that diverged."""
+    # What `nutpie.sample` returns otherwise has many labels, which take as long as a short chain.
+    chains, statistics = trace.get_arrow_trace()
+    for chain in statistics:
+        if chain.num_rows - int(_column(chain, "tuning").sum()) < draws:
+            raise KeyboardInterrupt
+    # What only the sampler needed has a name that ends in two underscores.
+    names = [name for name in chains[0].column_names if not name.endswith("__")]
+    data = {name: np.stack([_column(chain, name)[-draws:] for chain in chains]) for name in names}
+    diverged = [_column(chain, "diverging")[-draws:].mean() for chain in statistics]
+    return as_dataset(data), float(np.mean(diverged))
+
+
+def _column(batch: Any, name: str) -> FloatArray:
+    """Return a column of a record batch, dims (draw, …)."""
+    column = batch.column(name)
+    shape = column.field.metadata.get(b"shape", b"").decode()
+    values = pa.array(column)
+    if hasattr(values, "flatten"):
+        values = values.flatten()
+    numbers: FloatArray = values.to_numpy(zero_copy_only=False)
+    return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))
+
+
+def lengthen(sampling: SamplingSpec) -> SamplingSpec:
+    """Return how a posterior is sampled at the second try."""
+    more = {name: getattr(sampling, name) * times for name, times in LONGER.items()}
+    target = max(TARGET_ACCEPT, sampling.target_accept)
+    return sampling.model_copy(update={**more, "target_accept": target})
+
+
+class Sampler(Protocol):
+    """Draws from the posterior of a model spec, for tables of one cell."""
+
+    name: str
+
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
+        """Return draws for a table; the same for the same seed."""
+
+
+class RebuiltSampler:
+    """A model built and compiled for each table: slow, and good for anything."""
+
+    def __init__(self, spec: ModelSpec, name: Any) -> None:
+        self._spec, self.name = spec, name
+
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
+        """Return draws for a table."""
+        built = build(self._spec, responses)
+        return _sampled(built, built.model, self.name, sampling, seed)
+
+
+def _sampled(
+    built: BuiltModel, model: pm.Model, engine: Any, sampling: SamplingSpec, seed: int
+) -> SampledDraws:
+    """Sample a posterior as fits are sampled, chain after chain."""
+    options = sampling.model_dump(include={"draws", "tune", "chains", "target_accept"})
+    plain = Sampling(engine, **options, cores=1)
+    posterior, statistics = sample_model(model, plain, seed, False)
+    return SampledDraws(posterior, float(statistics["diverging"].mean()), built)
+
+
+class PyMCSampler:
+    """A model compiled once by PyMC, and held against the model of each table."""
+
+    name = "pymc"
+
+    def __init__(self, reusable: ReusableModel) -> None:
+        self._reusable = reusable
+        # A frozen model keeps what is compiled of it. `pm.freeze_model` would also make
+        # constants of data that free variables depend on, as their lengths might change.
+        # Ours never do.
+        reusable.model.__class__ = pm.FrozenModel
+
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
+        """Return draws for a table of the same layout as the first."""
+        built, values = self._reusable.given(responses)
+        pm.set_data(values, model=self._reusable.model)
+        self._reusable.check(built.design)
+        return _sampled(built, self._reusable.model, self.name, sampling, seed)
+
+
+class NutpieSampler:
+    """A model compiled once by nutpie."""
+
+    name = "nutpie"
+
+    def __init__(self, reusable: ReusableModel) -> None:
+        self._reusable = reusable
+        self._compiled = nutpie.compile_pymc_model(reusable.model)
+
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
+        """Return draws for a table of the same layout as the first."""
+        built, values = self._reusable.given(responses)
+        trace = nutpie.sample(
+            self._compiled.with_data(**values),
+            **sampling.model_dump(include={"draws", "tune", "chains", "target_accept"}),
+            cores=1,
+            seed=seed,
+            progress_bar=False,
+            return_raw_trace=True,
+        )
+        return SampledDraws(*read_trace(trace, sampling.draws), built)
+
+
+class JaxSampler:
+    """A model compiled once by JAX, in single precision; variables follow in double precision."""
+
+    name = "jax"
+
+    def __init__(self, reusable: ReusableModel) -> None:
+        import jax
+
+        self._reusable = reusable
+        self._vectors = Vectors(reusable.model, reusable.names)
+        # Stored with the engine: what is compiled depends on the study's own sampling alone.
+        self._compiled = lru_cache(self._compile)
+        of_chain = jax.vmap(self._vectors.variables, (0, None))
+        self._variables = jax.jit(jax.vmap(of_chain, (0, None)))
+
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
+        """Return draws for a table of the same layout as the first."""
+        built, values = self._reusable.given(responses)
+        data = [np.asarray(values[name], dtype=np.float64) for name in self._reusable.names]
+        chains, draws = sampling.model_copy(update={"engine": "jax"}).run
+        with precision(double=False):
+            run = self._compiled(chains, draws, sampling.tune)
+            single = (each.astype(np.float32) for each in data)
+            drawn = run(np.uint32(seed), np.float32(sampling.target_accept), *single)
+            vectors, diverged = map(np.asarray, drawn)
+        with precision(double=True):
+            found = map(np.asarray, self._variables(vectors.astype(np.float64), data))
+            posterior = as_dataset(dict(zip(self._vectors.names, found, strict=True)))
+        return SampledDraws(posterior, float(diverged.mean()), built)
+
+    def _compile(self, *length: int) -> Any:
+        import jax
+
+        def density(vector: Any, *data: Any) -> Any:
+            return self._vectors.log_density(vector, data)
+
+        sample = chees(density, self._vectors.size, *length)
+
+        def seeded(seed: Any, target: Any, *data: Any) -> Any:
+            return sample(jax.random.key(seed, impl="threefry2x32"), target, *data)
+
+        return jax.jit(seeded)
+
+
+def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sampler:
+    """Return an engine by name."""
+    require_engine(name)
+    exposure = make_design(spec, first).exposure
+    repeated = bool((first.frame["n_trials"] > 1).any())
+    # What summed-out contaminations are, and how they go with repeated trials, is worked
+    # out from the table when the model is built.
+    if exposure is not None and (moving or (repeated and spec.likelihood.has_model_by_item)):
+        return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
+    kinds: dict[str, Any] = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
+    sampler: Sampler = kinds[name](ReusableModel(spec, first, moving))
+    return sampler
+
+
+def require_engine(name: str) -> None:
+    """Raise a MissingExtraError if what an engine needs is not installed."""
+    for module in _EXTRAS.get(name, ()):
+        check_installed(module, name)
+
+
+def faults_of(
+    keys: list[Key], ess: FloatArray, rhat: FloatArray, diverged: float, gates: Gates
+) -> list[str]:
+    """Return what is wrong with a fit; nothing if it passes."""
+    faults = []
+    known = ~np.isnan(rhat)
+    if known.any():
+        worst = int(np.argmax(np.where(known, rhat, -np.inf)))
+        if rhat[worst] > gates.rhat:
+            faults.append(f"R-hat {rhat[worst]:.3f} of {_key_text(keys[worst])}")
+        least = int(np.argmin(np.where(known, ess, np.inf)))
+        if ess[least] < gates.ess:
+            faults.append(f"ESS {ess[least]:.0f} of {_key_text(keys[least])}")
+    if diverged > gates.divergences:
+        faults.append(f"{diverged:.1%} of draws diverged")
+    return faults
+
+
+def _key_text(key: Key) -> str:
+    return f"{key[0]} ({key[1]})" if key[1] else key[0]
+
+
+def resample(
+    frame: pd.DataFrame,
+    rng: np.random.Generator,
+    *,
+    resamples: int = RESAMPLES,
+    penalty: float = PENALTY,
+) -> dict[Key, FloatArray]:
+    """Return the quantities of each resample for every model and benchmark, dims (resample,)."""
+    # Items of a benchmark are drawn with replacement, all trials of an item together. To each
+    # resample a logistic regression of correct answers on contamination is fitted, with the
+    # penalty `penalty / 2 * slope**2` and none on the intercept (scikit-learn: C = 1 / penalty).
+    # Genuine ability is the predicted accuracy at the smallest contamination of the resample;
+    # overfitting and its fraction of accuracy are 0 where negative.
+    if resamples < 2 or not 0 < penalty < np.inf:
+        raise UsageError(
+            f"bootstrap: got {resamples} resamples and a penalty of {penalty:g}; it needs two"
+            " resamples or more and a finite penalty above 0: without one, some slopes are infinite"
+        )
+    if "contamination" not in frame:
+        problem = "no column 'contamination': the bootstrap regresses on it; give one"
+        raise DataError([Fault("responses", problem)])
+    found: dict[Key, FloatArray] = {}
+    for (model, benchmark), own in frame.groupby(["model", "benchmark"], sort=False, observed=True):
+        correct, trials, contamination = (
+            own[name].to_numpy(dtype=float) for name in ("n_correct", "n_trials", "contamination")
+        )
+        block = max(_BLOCK // len(own), 1)
+        chance, parts = np.full(len(own), 1 / len(own)), []
+        for first in range(0, resamples, block):
+            size = min(block, resamples - first)
+            weights = rng.multinomial(len(own), chance, size=size).astype(float)
+            parts.append(_quantities(correct, trials, contamination, weights, penalty))
+        values = np.concatenate(parts, axis=1)
+        found |= {(name, f"{model} | {benchmark}"): values[i] for i, name in enumerate(QUANTITIES)}
+    return found
+
+
+def _quantities(
+    correct: FloatArray,
+    trials: FloatArray,
+    contamination: FloatArray,
+    weights: FloatArray,
+    penalty: float,
+) -> FloatArray:
+    """Return `QUANTITIES` of resamples, by how often each item is in each, (quantity, resample)."""
+    accuracy = (weights @ correct) / (weights @ trials)
+    smallest = np.where(weights > 0, contamination, np.inf).min(axis=1)
+    intercept, slope = regressions(correct, trials, contamination, weights, penalty)
+    genuine = logistic(intercept + slope * smallest)
+    overfitting = np.maximum(accuracy - genuine, 0.0)
+    fraction = np.divide(overfitting, accuracy, out=np.zeros_like(accuracy), where=accuracy > 0)
+    return np.stack([accuracy, genuine, overfitting, fraction, slope])
+
+
+def regressions(
+    correct: FloatArray,
+    trials: FloatArray,
+    contamination: FloatArray,
+    weights: FloatArray,
+    penalty: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Return intercepts and penalised slopes of all resamples' regressions, dims (resample,)."""
+    n = weights * trials
+    share = (weights @ correct) / n.sum(axis=1)
+    inside = (share > 0) & (share < 1)
+    middle = contamination.mean()
+    x = contamination - middle
+    right = (weights @ np.stack([correct, correct * x], axis=1))[inside]
+    problem = _NewtonLogistic(right, n[inside], x, penalty)
+    found = problem.solve(np.stack([logit(share[inside]), np.zeros(inside.sum())], axis=1))
+    slope = np.zeros(len(share))
+    slope[inside] = found[:, 1]
+    intercept = np.where(share > 0, np.inf, -np.inf)
+    intercept[inside] = found[:, 0] - found[:, 1] * middle
+    return intercept, slope
+
+
+@dataclass(frozen=True)
+class _NewtonLogistic:
+    """Many logistic regressions on one predictor, to be minimised together."""
+
+    # (resample, 2): weighted sums of correct trials, and of these times the predictor
+    right: FloatArray
+    trials: FloatArray  # (resample, item): weighted trials
+    # (item,): predictor, near its mean, so that intercept and slope hardly depend on each other
+    x: FloatArray
+    penalty: float
+
+    def loss(self, at: FloatArray) -> FloatArray:
+        """Return the penalised negative log-likelihood of each, dims (resample,)."""
+        either = (self.trials * softplus(self._log_odds(at))).sum(axis=1)
+        return either - (self.right * at).sum(axis=1) + self.penalty / 2 * at[:, 1] ** 2
+
+    def step(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Newton's step and half the fall in loss that it promises."""
+        p = logistic(self._log_odds(at))
+        expected = self.trials * p
+        spread = expected * (1 - p)
+        g0 = self.right[:, 0] - expected.sum(axis=1)
+        g1 = self.right[:, 1] - expected @ self.x - self.penalty * at[:, 1]
+        h00, h01 = spread.sum(axis=1), spread @ self.x
+        h11 = spread @ self.x**2 + self.penalty
+        step = np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0], axis=1)
+        step /= (h00 * h11 - h01**2)[:, None]
+        return step, (step[:, 0] * g0 + step[:, 1] * g1) / 2
+
+    def _log_odds(self, at: FloatArray) -> FloatArray:
+        return at[:, :1] + at[:, 1:] * self.x
+
+    def solve(self, at: FloatArray) -> FloatArray:
+        """Return intercept and slope of each, dims (resample, 2)."""
+        for _ in range(_STEPS):
+            step, fall = self.step(at)
+            if (fall <= _TOLERANCE).all():
+                return at + step
+            at = at + self._length(at, step)[:, None] * step
+        raise FitError(
+            f"bootstrap: {int((fall > _TOLERANCE).sum())} of {len(at)} regressions did not"
+            f" converge in {_STEPS} Newton steps; a larger penalty makes them easier"
+        )
+
+    def _length(self, at: FloatArray, step: FloatArray) -> FloatArray:
+        """Return how much of the step to take: all, halved as often as it raises the loss."""
+        length = np.ones(len(at))
+        ends = np.array([self.x.min(), self.x.max()])
+        if (np.abs(step[:, :1] + step[:, 1:] * ends) <= _SURE).all():
+            return length
+        loss = self.loss(at)
+        slack = _TOLERANCE * (1 + np.abs(loss))
+        for _ in range(_HALVINGS):
+            worse = self.loss(at + length[:, None] * step) > loss + slack
+            if not worse.any():
+                break
+            length[worse] /= 2
+        return length
