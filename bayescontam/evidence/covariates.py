@@ -44,59 +44,31 @@ _EMBEDDER = (
 
 @dataclass(frozen=True, eq=False)
 class ItemContamination:
-    """What a scan shows about every item of its benchmarks, over draws of the curve.
+    """What a scan shows about every item of its benchmarks, over draws of the curve."""
 
-    Attributes
-    ----------
-    items : pandas.DataFrame
-        ``benchmark, item`` of each item.
-    sources : tuple of str
-    shares : array
-        Share of each source that was searched, in [0, 1].
-    kinds : tuple of str
-        Kinds reported; empty if judges gave none.
-    ranks : tuple of int
-    none : array
-        P(no duplicate in the whole corpus), dims (draw, item).
-    none_by_source, none_by_kind : array
-        The same by source and by kind, dims (draw, item, source or kind).
-    none_scanned : array
-        P(no duplicate in the scanned part), dims (draw, item).
-    none_by_rank : array
-        P(no duplicate among the best matches), dims (draw, item, rank), for `ranks`.
-    expected, expected_scanned : array
-        Expected number of duplicates in the whole corpus and in the scanned part, copies
-        counted, dims (draw, item).
-    expected_rest : array
-        Of `expected_scanned` what owes to matches that are not listed one by one.
-    number, number_scanned : array of int
-        Draws of the number of duplicates in the whole corpus and in the scanned part, copies
-        counted, dims (draw, item): sums over items are draws of their number.
-    """
-
-    items: pd.DataFrame
+    items: pd.DataFrame  # `benchmark`, `item`
     sources: tuple[str, ...]
-    shares: FloatArray
-    kinds: tuple[str, ...]
+    shares: FloatArray  # share of each source that was searched, in [0, 1]
+    kinds: tuple[str, ...]  # empty if judges gave none
     ranks: tuple[int, ...]
-    none: FloatArray
+    none: FloatArray  # P(no duplicate in the whole corpus), dims (draw, item)
+    # the same by source and by kind, dims (draw, item, source or kind)
     none_by_source: FloatArray
     none_by_kind: FloatArray
-    none_scanned: FloatArray
-    none_by_rank: FloatArray
+    none_scanned: FloatArray  # P(no duplicate in the scanned part), dims (draw, item)
+    none_by_rank: FloatArray  # P(none among the best matches), dims (draw, item, rank)
+    # expected numbers of duplicates, copies counted, in the whole corpus, in the scanned part, and
+    # in its matches that are not listed one by one, dims (draw, item)
     expected: FloatArray
     expected_scanned: FloatArray
     expected_rest: FloatArray
+    # draws of the numbers of duplicates in the whole corpus and in the scanned part, copies
+    # counted, dims (draw, item): sums over items are draws of their number
     number: IntArray
     number_scanned: IntArray
 
     def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
-        """Return what is reported of some of the items.
-
-        Parameters
-        ----------
-        chosen : array of bool, one for each item
-        """
+        """Return what is reported of some of the items, of a mask over all."""
         whole = {"items", "sources", "shares", "kinds", "ranks"}
         parts = {
             f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole

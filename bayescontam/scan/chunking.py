@@ -30,10 +30,10 @@ from bayescontam.scan.execution import (
     stage_folder,
     task_name,
 )
-from bayescontam.scan.items import EmbeddedItems, Item, ItemStage
+from bayescontam.scan.items import CorpusListing, EmbeddedItems, ItemStage
 from bayescontam.scan.sketch import Chunks, places
 from bayescontam.scan.sources import Input
-from bayescontam.specs.corpus import Chunking, Manifest
+from bayescontam.specs.corpus import Chunking
 
 _SHORTEST = 50
 """Tokens of the shortest chunk where items are long."""
@@ -403,19 +403,18 @@ class ChunkedDocuments:
 
 
 def chunk_documents(
-    sample: SampledDocuments,
-    inputs: Sequence[Input],
-    items: Sequence[Item],
+    corpus: CorpusListing,
     embedded: EmbeddedItems,
-    manifest: Manifest,
+    sample: SampledDocuments,
     out: Path,
     execution: Execution,
 ) -> ChunkedDocuments:
     """Divide the documents of the sample into chunks."""
-    embedding, rows, chunking = manifest.embedding, manifest.search.shard_chunks, manifest.chunking
+    chunking, embedding = corpus.manifest.chunking, corpus.manifest.embedding
+    rows = corpus.manifest.search.shard_chunks
     if chunking.min_tokens is None:
         lengths: dict[str, list[int]] = {}
-        for item, tokens in zip(items, embedded.tokens, strict=True):
+        for item, tokens in zip(corpus.items, embedded.tokens, strict=True):
             lengths.setdefault(item.benchmark, []).append(tokens)
         least = shortest(list(lengths.values()), chunking.max_tokens or embedded.max_tokens)
         chunking = chunking.model_copy(update={"min_tokens": least})
@@ -423,7 +422,7 @@ def chunk_documents(
         out, "chunk", sample.folder.name, chunking.model_dump(), embedding.model_dump(),
         embedded.about, rows,
     )  # fmt: skip
-    groups = list(enumerate(_grouped(inputs, sample.reports)))
+    groups = list(enumerate(_grouped(corpus.inputs, sample.reports)))
     tasks = {task_name(i): (i, group) for i, group in groups if not _is_chunked(folder, i)}
     if tasks:
         count = embedded.count

@@ -70,8 +70,9 @@ from bayescontam.scan.formats import (
     parquet_records,
     text_record,
 )
+from bayescontam.scan.items import CorpusListing
 from bayescontam.scan.sources import Input, compression, reason_of
-from bayescontam.specs.corpus import Manifest, Reading, Source
+from bayescontam.specs.corpus import Reading, Source
 
 HIGHEST = 2**64 - 1
 """Highest priority there is."""
@@ -479,16 +480,10 @@ class SampledDocuments:
     cutoffs: Cutoffs
 
 
-def sample_documents(
-    inputs: Sequence[Input],
-    sources: dict[str, Source],
-    manifest: Manifest,
-    skip_unreadable: bool,
-    out: Path,
-    execution: Execution,
-) -> SampledDocuments:
+def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> SampledDocuments:
     """Read all inputs; list in ``scan.log`` what of them could not be read."""
-    seed, reading = manifest.seed, manifest.reading
+    inputs, sources, skip_unreadable = corpus.inputs, corpus.sources, corpus.skip_unreadable
+    seed, reading = corpus.manifest.seed, corpus.manifest.reading
     specs = {name: source.model_dump() for name, source in sources.items()}
     folder = stage_folder(
         out, "read", seed, specs, reading.model_dump(), skip_unreadable,

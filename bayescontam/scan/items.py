@@ -5,7 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayescontam._bounds import Bounds, spelled
-from bayescontam._files import atomic_path, on_disk
+from bayescontam._files import atomic_path, on_disk, sha256
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells
@@ -32,13 +32,14 @@ from bayescontam.scan.formats import (
     parquet_records,
 )
 from bayescontam.scan.sources import (
+    Input,
     compression,
     is_named,
     is_remote,
     open_decompressed,
     reason_of,
 )
-from bayescontam.specs.corpus import Benchmark, Embedding
+from bayescontam.specs.corpus import Benchmark, Embedding, Manifest, Source
 
 type Rows = list[tuple[int, Any]]
 """Numbers of rows, from 1, and what they hold; see `bayescontam.scan.formats`."""
@@ -197,6 +198,35 @@ def _name(value: Any) -> str:
 
 
 @dataclass(frozen=True)
+class CorpusListing:
+    """Items and what they are looked for in, as it is before anything of it is read."""
+
+    manifest: Manifest
+    items: list[Item]
+    given: dict[str, Vectors]  # vectors of the items of benchmarks that come with them
+    sources: dict[str, Source]
+    inputs: list[Input]  # texts
+    vector_inputs: list[Input]
+    notes: list[str]  # what was passed over
+    skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Everything that the results depend on."""
+        return {
+            "manifest": self.manifest.hash,
+            "--skip-unreadable": self.skip_unreadable,
+            "items": _hash(self.items),
+            "vectors of items": {k: sha256(v.tobytes()) for k, v in self.given.items()},
+            "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
+        }
+
+
+def _hash(objects: Sequence[Item | Input]) -> str:
+    return sha256(repr([asdict(one) for one in objects]).encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True)
 class EmbeddedItems:
     """Vectors of items, and what is known of the embedder where it is not loaded."""
 
@@ -229,20 +259,11 @@ class ItemStage:
         return embed
 
 
-def embed_items(
-    items: Sequence[Item],
-    given: dict[str, Vectors],
-    embedding: Embedding,
-    with_texts: bool,
-    out: Path,
-    execution: Execution,
-) -> EmbeddedItems:
-    """Return vectors and lengths of all items; of some benchmarks the vectors are given.
-
-    Without any texts, of items or of the corpus (`with_texts`), no embedder is loaded.
-    """
+def embed_items(corpus: CorpusListing, out: Path, execution: Execution) -> EmbeddedItems:
+    """Return vectors and lengths of all items."""
+    items, given, embedding = corpus.items, corpus.given, corpus.manifest.embedding
     texts = [item.text for item in items if item.benchmark not in given]
-    if not texts and not with_texts:
+    if not texts and not corpus.inputs:  # no embedder is needed
         nothing = EmbeddedItems(np.empty((0, 0), np.float32), [], 0, {"model": "given"})
         return _joined(items, given, nothing)
     conditions = embedding.model_dump(), execution.device, texts

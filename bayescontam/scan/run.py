@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
@@ -22,11 +21,11 @@ from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments, chunk_documents
 from bayescontam.scan.documents import SampledDocuments, sample_documents
 from bayescontam.scan.execution import WORK, Execution
-from bayescontam.scan.items import EmbeddedItems, Item, Vectors, embed_items, read_items
+from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, read_items
 from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
 from bayescontam.scan.search import search_shards, vector_shards
 from bayescontam.scan.sketch import Sketch
-from bayescontam.scan.sources import Input, list_inputs
+from bayescontam.scan.sources import list_inputs
 from bayescontam.scan.synthetic import generate
 from bayescontam.scan.vectors import given_vectors
 from bayescontam.specs.corpus import Benchmark, Manifest, Source
@@ -145,35 +144,6 @@ def run_scan(
     return Scan.load(folder)
 
 
-@dataclass(frozen=True)
-class CorpusListing:
-    """Items and what they are looked for in, as it is before anything of it is read."""
-
-    manifest: Manifest
-    items: list[Item]
-    given: dict[str, Vectors]  # vectors of the items of benchmarks that come with them
-    sources: dict[str, Source]
-    inputs: list[Input]  # texts
-    vector_inputs: list[Input]
-    notes: list[str]  # what was passed over
-    skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """Everything that the results depend on."""
-        return {
-            "manifest": self.manifest.hash,
-            "--skip-unreadable": self.skip_unreadable,
-            "items": _hash(self.items),
-            "vectors of items": {k: sha256(v.tobytes()) for k, v in self.given.items()},
-            "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
-        }
-
-
-def _hash(objects: Sequence[Item | Input]) -> str:
-    return sha256(repr([asdict(one) for one in objects]).encode("utf-8", "surrogatepass"))
-
-
 def list_corpus(
     manifest: Manifest,
     benchmarks: Sequence[Benchmark],
@@ -213,7 +183,6 @@ def _search(
     corpus: CorpusListing, out: Path, execution: Execution
 ) -> tuple[SearchTables, dict[str, Any]]:
     """Run all stages, from where an interrupted scan stopped; return results and record."""
-    manifest, items, inputs = corpus.manifest, corpus.items, corpus.inputs
     seconds: dict[str, float] = {}
 
     @contextmanager
@@ -224,24 +193,17 @@ def _search(
 
     # First, since it finds out whether the embedder is there.
     with timed("items"):
-        embedded = embed_items(
-            items, corpus.given, manifest.embedding, bool(inputs), out, execution
-        )
+        embedded = embed_items(corpus, out, execution)
     with timed("read"):
-        sample = sample_documents(
-            inputs, corpus.sources, manifest, corpus.skip_unreadable, out, execution
-        )
+        sample = sample_documents(corpus, out, execution)
     with timed("chunk"):
-        chunked = chunk_documents(sample, inputs, items, embedded, manifest, out, execution)
+        chunked = chunk_documents(corpus, embedded, sample, out, execution)
     with timed("search"):
-        rows = manifest.search.shard_chunks
-        shards = [*chunked.shards(), *vector_shards(corpus.vector_inputs, corpus.sources, rows)]
+        shards = [*chunked.shards(), *vector_shards(corpus)]
         if not shards:
             raise _nothing(corpus, chunked)
-        sketch = search_shards(
-            shards, chunked, corpus.vector_inputs, items, embedded, manifest, out, execution
-        )
-    found = SearchTables(sketch, items, embedded.tokens, embedded.max_tokens, shards)
+        sketch = search_shards(corpus, embedded, chunked, shards, out, execution)
+    found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
     return found, _record(corpus, embedded, sample, chunked, found, seconds)
 
 
@@ -318,8 +280,7 @@ def _record(
         "notes": [
             *corpus.notes,
             *_reading_notes(documents),
-            *_short_notes(short, chunked.min_tokens),
-            *_cut_notes(found),
+            *_length_notes(short, chunked.min_tokens, found),
         ],
     }
 
@@ -348,28 +309,24 @@ def _documents(sample: SampledDocuments, chunked: ChunkedDocuments) -> dict[str,
     }
 
 
-def _short(chunked: ChunkedDocuments) -> dict[str, dict[str, int]]:
+def _short(chunked: ChunkedDocuments) -> dict[str, Counter[str]]:
     """Return for each source how many documents and tokens were sampled, and how many short."""
-    table: dict[str, dict[str, int]] = {}
+    table: dict[str, Counter[str]] = {}
     for report in chunked.reports:
         for source, counts in report["by_source"].items():
-            known = table.setdefault(source, dict.fromkeys(LENGTHS, 0))
-            for name in LENGTHS:
-                known[name] += counts[name]
+            table.setdefault(source, Counter(dict.fromkeys(LENGTHS, 0))).update(counts)
     return dict(sorted(table.items()))
 
 
 def _strata_of(sample: SampledDocuments, sketch: Sketch) -> list[dict[str, Any]]:
-    searched = sketch.chunks
+    left = dict(sketch.chunks)
     table: list[dict[str, Any]]
     table = sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
-    known = {(row["source"], row["stratum"]) for row in table}
-    rows = [{**row, "chunks": searched.get((row["source"], row["stratum"]), 0)} for row in table]
-    # Ready vectors are chunks without documents.
+    rows = [{**row, "chunks": left.pop((row["source"], row["stratum"]), 0)} for row in table]
+    # Those that are left are of ready vectors: chunks without documents.
     return rows + [
         {"source": source, "stratum": stratum, "share": 1.0, "chunks": chunks}
-        for (source, stratum), chunks in sorted(searched.items())
-        if (source, stratum) not in known
+        for (source, stratum), chunks in sorted(left.items())
     ]
 
 
@@ -379,10 +336,9 @@ def _benchmarks(manifest: Manifest, found: SearchTables) -> list[dict[str, Any]]
     for item, tokens in zip(found.items, found.tokens, strict=True):
         cut.setdefault(item.benchmark, []).append(tokens > found.max_tokens)
     return [
-        {"benchmark": name, "items": len(own), "text_mode": modes.get(name, "input"),
-         "cut": sum(own)}
-        for name, own in cut.items()
-    ]  # fmt: skip
+        {"benchmark": b, "items": len(own), "text_mode": modes.get(b, "input"), "cut": sum(own)}
+        for b, own in cut.items()
+    ]
 
 
 def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
@@ -403,8 +359,8 @@ def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _short_notes(short: dict[str, dict[str, int]], least: int) -> Iterator[str]:
-    """Give sentences on what was not searched because it is short."""
+def _length_notes(short: dict[str, Counter[str]], least: int, found: SearchTables) -> Iterator[str]:
+    """Give sentences on what was not searched because it is short, and on items that are cut."""
     whole = {name: sum(counts[name] for counts in short.values()) for name in LENGTHS}
     if whole["short"]:
         share = whole["short"] / whole["documents"]
@@ -418,10 +374,6 @@ def _short_notes(short: dict[str, dict[str, int]], least: int) -> Iterator[str]:
             f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
             " and were not searched"
         )
-
-
-def _cut_notes(found: SearchTables) -> Iterator[str]:
-    """Give a sentence on items that are longer than the embedder sees."""
     if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
         yield (
             f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"

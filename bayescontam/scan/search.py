@@ -20,7 +20,7 @@ from bayescontam.errors import DataError, Fault
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard
 from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.execution import LOG, Execution, one_thread, stage_folder, task_name
-from bayescontam.scan.items import EmbeddedItems, Item
+from bayescontam.scan.items import CorpusListing, EmbeddedItems
 from bayescontam.scan.sketch import (
     BINS,
     CANDIDATE,
@@ -34,9 +34,8 @@ from bayescontam.scan.sketch import (
     place_all,
     split_places,
 )
-from bayescontam.scan.sources import Input
 from bayescontam.scan.vectors import VectorFile, VectorShard
-from bayescontam.specs.corpus import Embedding, Manifest, Source
+from bayescontam.specs.corpus import Embedding
 
 BUFFER = 2048
 """New candidates of a query for which there is room."""
@@ -482,27 +481,27 @@ class SearchStage:
             raise DataError([fault]) from error
 
 
-def vector_shards(inputs: Sequence[Input], sources: dict[str, Source], rows: int) -> list[Shard]:
-    """Return the shards of inputs that hold ready vectors; of texts a shard has `rows`."""
+def vector_shards(corpus: CorpusListing) -> list[Shard]:
+    """Return the shards of the inputs that hold ready vectors."""
+    rows = corpus.manifest.search.shard_chunks * _VECTORS
     return [
         VectorShard(item.source, file, item.path, start, stop)
-        for item in inputs
-        for file in [VectorFile(item.location, sources[item.source].vector)]
-        for start, stop in file.shards(rows * _VECTORS)
+        for item in corpus.vector_inputs
+        for file in [VectorFile(item.location, corpus.sources[item.source].vector)]
+        for start, stop in file.shards(rows)
     ]
 
 
 def search_shards(
-    shards: Sequence[Shard],
-    chunked: ChunkedDocuments,
-    vector_inputs: Sequence[Input],
-    items: Sequence[Item],
+    corpus: CorpusListing,
     embedded: EmbeddedItems,
-    manifest: Manifest,
+    chunked: ChunkedDocuments,
+    shards: Sequence[Shard],
     out: Path,
     execution: Execution,
 ) -> Sketch:
     """Compare all items with all chunks."""
+    manifest, items = corpus.manifest, corpus.items
     vectors, seed = embedded.vectors, manifest.seed
     keep = max(manifest.search.top_k, manifest.search.tail_size)
     names = list(dict.fromkeys(item.benchmark for item in items))
@@ -513,7 +512,7 @@ def search_shards(
     )
     folder = stage_folder(
         out, "search", seed, keep, execution.device, manifest.embedding.model_dump(),
-        embedded.about, chunked.folder.name, [asdict(item) for item in vector_inputs],
+        embedded.about, chunked.folder.name, [asdict(item) for item in corpus.vector_inputs],
         len(shards), sha256(vectors.tobytes()), [asdict(item) for item in items],
     )  # fmt: skip
     texts = any(isinstance(shard, TextShard) for shard in shards)
