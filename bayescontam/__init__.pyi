@@ -44,10 +44,12 @@ from .errors import (
 )
 from .evidence.covariates import (
     contamination_covariates as contamination_covariates,
-    fit_curve as fit_curve,
     item_contamination as item_contamination,
 )
-from .evidence.curve import Curve as Curve
+from .evidence.curve import (
+    Curve as Curve,
+    fit_curve as fit_curve,
+)
 from .evidence.prevalence import (
     prevalence as prevalence,
     prevalence_by as prevalence_by,

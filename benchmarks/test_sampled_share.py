@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.covariates import fit_curve, item_contamination
+from bayescontam.evidence.covariates import item_contamination
+from bayescontam.evidence.curve import fit_curve
 from tests.support.simulated_corpora import Corpus, judge, simulate
 
 CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))

@@ -11,17 +11,17 @@ from scipy.special import expit
 
 from bayescontam.cli import demo as verb
 from bayescontam.errors import MissingExtraError
-from bayescontam.evidence import covariates as weighing
-from bayescontam.evidence import demo as demo_scan
-from bayescontam.evidence.demo import (
+from bayescontam.evidence import curve as curve_module
+from bayescontam.inference import pipeline
+from bayescontam.scan import synthetic as demo_scan
+from bayescontam.scan.results import Scan
+from bayescontam.scan.synthetic import (
     BY_A_PERSON,
     JUDGED_EACH,
     read_truth,
     simulated_judgements,
     simulated_responses,
 )
-from bayescontam.inference import pipeline
-from bayescontam.scan.results import Scan
 
 ITEMS = 600
 
@@ -141,7 +141,7 @@ def test_from_a_corpus_to_a_report(
     few: dict[str, Any] = {"draws": 200, "tune": 300, "chains": 2}
     monkeypatch.setattr(demo_scan, "MANIFEST", str(manifest))
     monkeypatch.setattr(pipeline, "fit", partial(pipeline.fit, **few))
-    monkeypatch.setattr(weighing, "fit_curve", partial(weighing.fit_curve, **few))
+    monkeypatch.setattr(curve_module, "fit_curve", partial(curve_module.fit_curve, **few))
     scan = verb._scan_made_up_corpus(tmp_path, True, "")
     assert isinstance(scan, Scan)
     verb._fit_scanned(scan, tmp_path, False, "bayescontam demo")

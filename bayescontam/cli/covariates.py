@@ -85,7 +85,7 @@ def curve(
     """Estimate from judgements how likely a match of a given cosine is a duplicate."""
     check_file(out, judgements, spec)  # before minutes of sampling, not after
     with stage(not quiet, f"reading {printable(scan)} and its judgements"):
-        from bayescontam.evidence.covariates import fit_curve
+        from bayescontam.evidence.curve import fit_curve
     fitted = fit_curve(
         scan,
         read_all(judgements, quiet),
@@ -155,12 +155,11 @@ def covariates(
         from bayescontam.data.tables import check_table_ending, write_table
         from bayescontam.data.validation import check_level
         from bayescontam.evidence.covariates import (
-            Curve,
             check_options,
             covariates_table,
-            fit_curve,
             item_contamination,
         )
+        from bayescontam.evidence.curve import Curve, fit_curve
         from bayescontam.scan.results import Scan
     # Refused before minutes of work, not after them.
     for written in (out, save_curve):

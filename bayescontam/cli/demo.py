@@ -84,8 +84,8 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
 
 def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
     """Scan, or take a finished scan as it is; None where the extra is not installed."""
-    from bayescontam.evidence.demo import MANIFEST
     from bayescontam.scan.run import run_scan
+    from bayescontam.scan.synthetic import MANIFEST
 
     _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
     try:
@@ -99,9 +99,9 @@ def _fit_scanned(scan: "Scan", out: Path, quiet: bool, command: str) -> None:
     """Go from matches to genuine ability; judgements and responses are simulated."""
     from bayescontam.data.covariates import Covariates
     from bayescontam.data.tables import write_table
-    from bayescontam.evidence.demo import read_truth, simulated_responses
     from bayescontam.inference import pipeline
     from bayescontam.report.fit_page import write_report
+    from bayescontam.scan.synthetic import read_truth, simulated_responses
 
     truth = read_truth(scan.folder)
     evidence = _weigh(scan, truth, out, quiet, command)
@@ -124,12 +124,12 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     """Go from matches and simulated judgements to covariates."""
     from bayescontam.data.judgements import write_judgements
     from bayescontam.data.tables import write_table
-    from bayescontam.evidence.covariates import fit_curve
-    from bayescontam.evidence.demo import simulated_judgements
+    from bayescontam.evidence.curve import fit_curve
     from bayescontam.evidence.prevalence import prevalence
     from bayescontam.report.curve_page import write_curve_report
     from bayescontam.report.matches import gather
     from bayescontam.report.scan_page import write_scan_report
+    from bayescontam.scan.synthetic import simulated_judgements
 
     _print(quiet, "Judgements are simulated from the known truth; so are the models' responses.")
     judgements = simulated_judgements(scan, truth, SEED)

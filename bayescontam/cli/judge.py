@@ -84,7 +84,7 @@ def export(
     """Write a blind sheet: pairs of texts and columns to fill in, for one person."""
     from bayescontam._files import check_writable
     from bayescontam.data.tables import check_table_ending, write_table
-    from bayescontam.evidence.sheets import export_sheet, sheet_key
+    from bayescontam.evidence.pairs import export_sheet, sheet_key
     from bayescontam.scan.results import Scan
 
     check_writable(out)
@@ -120,7 +120,7 @@ def import_(
     ] = False,
 ) -> None:
     """Add the verdicts of a sheet to a file of judgements; nothing else in it changes."""
-    from bayescontam.evidence.sheets import import_sheet
+    from bayescontam.evidence.pairs import import_sheet
     from bayescontam.scan.results import Scan
 
     done = import_sheet(Scan.load(folder), sheet, judge, out, replace=replace)
@@ -207,8 +207,7 @@ def llm(
     quiet: Quiet = False,
 ) -> None:
     """Have a language model judge pairs; what it leaves unjudged never counts as clean."""
-    from bayescontam.evidence.llm.client import Endpoint
-    from bayescontam.evidence.llm.judge import add_judgements
+    from bayescontam.evidence.llm import Endpoint, add_judgements
     from bayescontam.scan.results import Scan
 
     if api_key_env not in os.environ and api_key_env != _KEY:  # named on purpose

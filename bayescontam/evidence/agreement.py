@@ -12,7 +12,7 @@ from bayescontam._optional import require
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
-from bayescontam.data.judgements import KINDS, MODEL, PAIR, Judgements, run_of
+from bayescontam.data.judgements import MODEL, PAIR, Judgements, run_of
 
 _DRAWS = 10_000
 _KEYS = list(PAIR)
@@ -32,42 +32,18 @@ class Agreement:
        for coding data. https://doi.org/10.1080/19312450709336664
     """
 
-    # one row for each judge, and each run of a language model: `judge`, `pairs`, `duplicates`,
-    # `clean`, `unjudged`
+    # `judge` (each run of a model is one), `pairs`, `duplicates`, `clean`, `unjudged`
     judges: pd.DataFrame
-    # one row for every two that judged the same pairs: `judge_a`, `judge_b`, `relation` ("people",
-    # "person and model", "models", "model with itself"), `pairs` (on which both have a verdict),
-    # `unjudged` (on which at least one has none), `agreement` (share of equal verdicts), Cohen's
-    # `kappa` [1]_ with the central 95 % interval `kappa_low` to `kappa_high`, `kinds` (pairs of
-    # which both named the kind), `kinds_agreement`, `kinds_kappa`, and `note` (why kappa is not
-    # defined)
+    # of every two that judged the same pairs: `judge_a`, `judge_b`, `relation`, `pairs` (with a
+    # verdict of both), `unjudged` (lacking one), `agreement` (share of equal verdicts), Cohen's
+    # `kappa` [1]_ with its central 95 % interval `kappa_low` to `kappa_high`, `kinds` (pairs of
+    # which both named the kind), `kinds_agreement`, `kinds_kappa`, and `note` (why there is none)
     two: pd.DataFrame
-    # krippendorff's `alpha` [2]_ of verdicts over `judges` judges: `who` ("all", "people",
-    # "models"), `pairs` (with two verdicts or more), `note`
+    # krippendorff's `alpha` [2]_ over `judges` judges: `who` ("all", "people", "models"), `pairs`
+    # (with two verdicts or more), `note`
     overall: pd.DataFrame
-    # how kinds were confused: `judge_a`, `judge_b`, `kind_a`, `kind_b`, `pairs`
-    kinds: pd.DataFrame
-    # verdicts by kind: `judge`, `kind` ("" = not given), `duplicates`, `clean`, `unjudged`
-    verdicts: pd.DataFrame
-
-    def confusion(self, judge_a: str, judge_b: str) -> pd.DataFrame:
-        """Return the kinds of one judge (rows) against those of another (columns).
-
-        >>> rows = [("q", i, "d", 0, who, 1, kind) for i, who, kind in
-        ...         [("1", "Ada", "exact"), ("1", "Bo", "exact"), ("2", "Ada", "exact"),
-        ...          ("2", "Bo", "subset")]]
-        >>> columns = ["benchmark", "item", "document", "chunk", "judge", "is_duplicate", "kind"]
-        >>> table = Judgements.from_frame(pd.DataFrame(rows, columns=columns))
-        >>> agreement(table).confusion("Ada", "Bo").loc["exact", ["exact", "subset"]].tolist()
-        [1, 1]
-        """
-        for a, b in ((judge_a, judge_b), (judge_b, judge_a)):
-            rows = self.kinds[(self.kinds["judge_a"] == a) & (self.kinds["judge_b"] == b)]
-            if len(rows):
-                table = rows.pivot(index="kind_a", columns="kind_b", values="pairs")
-                table = table.reindex(index=list(KINDS), columns=list(KINDS)).fillna(0).astype(int)
-                return table if (a, b) == (judge_a, judge_b) else table.T
-        return pd.DataFrame(0, index=list(KINDS), columns=list(KINDS))
+    kinds: pd.DataFrame  # pairs by both kinds: `judge_a`, `judge_b`, `kind_a`, `kind_b`, `pairs`
+    verdicts: pd.DataFrame  # `judge`, `kind` ("": not given), `duplicates`, `clean`, `unjudged`
 
     def lines(self) -> Iterator[str]:
         """Give sentences that say what the tables cannot."""
@@ -85,13 +61,7 @@ class Agreement:
 
 
 def agreement(judgements: Judgements, *, seed: int = 1) -> Agreement:
-    """Compare judges on the pairs that they share.
-
-    An unjudged pair is no verdict: it is counted, and takes part in nothing else. The interval
-    of kappa is that of its posterior, given the counts of the four possible pairs of verdicts
-    and a Dirichlet(1/2, …) prior on their probabilities: unlike a bootstrap, it does not
-    shrink to a point where all verdicts are equal. Alpha takes one run of each language model.
-    """
+    """Compare judges on the pairs that they share; an unjudged pair is no verdict."""
     frame = judgements.frame
     verdicts = _wide(frame, "is_duplicate").astype("Float64")
     kinds = _wide(frame, "kind").fillna("")
@@ -136,6 +106,8 @@ def _compared(verdicts: pd.DataFrame, rng: np.random.Generator) -> dict[str, Any
     both = verdicts.dropna().astype(int)
     a, b = both.iloc[:, 0], both.iloc[:, 1]
     kappa, note = _kappa(a, b)
+    # The interval is that of the posterior under a Dirichlet(1/2, …) prior: unlike a bootstrap's it
+    # does not shrink to a point where all verdicts are equal.
     counts = np.bincount(2 * a + b, minlength=4).reshape(2, 2)
     drawn = rng.dirichlet(counts.ravel() + 0.5, _DRAWS).reshape(-1, 2, 2)
     low, high = np.quantile(_kappas(drawn), [0.025, 0.975]) if not note else (np.nan, np.nan)

@@ -1,35 +1,32 @@
 """From matches and a curve to the contamination of items."""
 
 import os
+import re
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam._progress import progress_bar
-from bayescontam._random import fresh_seed, stream
+from bayescontam._random import stream
 from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.covariates import Covariates
-from bayescontam.data.judgements import PAIR, Judgements, read_judgements
+from bayescontam.data.judgements import PAIR
 from bayescontam.data.responses import Path
 from bayescontam.errors import UsageError
-from bayescontam.evidence.curve import TARGET_ACCEPT, TUNE, Curve, CurveOptions, fit_judged_curve
+from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.curve_model import first_runs
-from bayescontam.evidence.item_matches import KINDS, ItemExposure, Matched, Matches
-from bayescontam.evidence.occurrence import Occurrence, draw_occurrence
-from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
-from bayescontam.inference.sampling import Engine, Sampling
-from bayescontam.inference.summary import LEVEL
-from bayescontam.parallel import usable_cores
+from bayescontam.evidence.item_matches import (
+    KINDS,
+    ItemExposure,
+    Matched,
+    Matches,
+    draw_occurrence,
+)
+from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.scan.results import Scan
-from bayescontam.specs.curve import CurveSpec
-from bayescontam.specs.registry import load_curve
-
-__all__ = ["Curve", "contamination_covariates", "fit_curve", "item_contamination"]
-
 
 DRAWS = 200
 """Draws of the curve that items are weighed with."""
@@ -39,68 +36,39 @@ published judgements, which is no more than judges err."""
 RANKS = (1, 2, 5, 10, 20, 50, 100)
 """Numbers of best matches at which prevalence is reported."""
 _KEYS = ["benchmark", "item"]
-_COLUMNS = {
-    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
-    "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",
-    "comment": "str",
-}  # fmt: skip
+_EMBEDDER = (
+    "model", "revision", "weights_sha256", "pooling", "dims", "query_prompt", "passage_prompt",
+)  # fmt: skip
+"""What of an embedder decides cosines."""
 
 
 @dataclass(frozen=True, eq=False)
 class ItemContamination:
-    """What a scan shows about every item of its benchmarks, over draws of the curve.
+    """What a scan shows about every item of its benchmarks, over draws of the curve."""
 
-    Attributes
-    ----------
-    items : pandas.DataFrame
-        ``benchmark, item`` of each item.
-    sources : tuple of str
-    shares : array
-        Share of each source that was searched, in [0, 1].
-    kinds : tuple of str
-        Kinds reported; empty if judges gave none.
-    ranks : tuple of int
-    none : array
-        P(no duplicate in the whole corpus), dims (draw, item).
-    none_by_source, none_by_kind : array
-        The same by source and by kind, dims (draw, item, source or kind).
-    none_scanned : array
-        P(no duplicate in the scanned part), dims (draw, item).
-    none_by_rank : array
-        P(no duplicate among the best matches), dims (draw, item, rank), for `ranks`.
-    expected, expected_scanned : array
-        Expected number of duplicates in the whole corpus and in the scanned part, copies
-        counted, dims (draw, item).
-    expected_rest : array
-        Of `expected_scanned` what owes to matches that are not listed one by one.
-    number, number_scanned : array of int
-        Draws of the number of duplicates in the whole corpus and in the scanned part, copies
-        counted, dims (draw, item): sums over items are draws of their number.
-    """
-
-    items: pd.DataFrame
+    items: pd.DataFrame  # `benchmark`, `item`
     sources: tuple[str, ...]
-    shares: FloatArray
-    kinds: tuple[str, ...]
+    shares: FloatArray  # share of each source that was searched, in [0, 1]
+    kinds: tuple[str, ...]  # empty if judges gave none
     ranks: tuple[int, ...]
-    none: FloatArray
+    none: FloatArray  # P(no duplicate in the whole corpus), dims (draw, item)
+    # the same by source and by kind, dims (draw, item, source or kind)
     none_by_source: FloatArray
     none_by_kind: FloatArray
-    none_scanned: FloatArray
-    none_by_rank: FloatArray
+    none_scanned: FloatArray  # P(no duplicate in the scanned part), dims (draw, item)
+    none_by_rank: FloatArray  # P(none among the best matches), dims (draw, item, rank)
+    # expected numbers of duplicates, copies counted, in the whole corpus, in the scanned part, and
+    # in its matches that are not listed one by one, dims (draw, item)
     expected: FloatArray
     expected_scanned: FloatArray
     expected_rest: FloatArray
+    # draws of the numbers of duplicates in the whole corpus and in the scanned part, copies
+    # counted, dims (draw, item): sums over items are draws of their number
     number: IntArray
     number_scanned: IntArray
 
     def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
-        """Return what is reported of some of the items.
-
-        Parameters
-        ----------
-        chosen : array of bool, one for each item
-        """
+        """Return what is reported of some of the items, of a mask over all."""
         whole = {"items", "sources", "shares", "kinds", "ranks"}
         parts = {
             f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole
@@ -116,32 +84,24 @@ def check_options(floor: float, draws: int) -> None:
         raise UsageError(f"draws: got {draws}; at least 1 is needed")
 
 
-def _refuse(scan: Scan, curve: Curve, floor: float, draws: int) -> None:
-    """Raise a `UsageError` for what would be weighed in part only."""
-    check_options(floor, draws)
-    _refuse_embedder(scan.record.get("embedder"), curve.record.get("embedder"))
-    sources = [row["source"] for row in scan.record["strata"]]
-    for what, there, known in (
+def _refuse(scan: Scan, curve: Curve) -> None:
+    """Raise a `UsageError` where the curve covers the scan in part only, or other cosines."""
+    there, known = scan.record.get("embedder"), curve.record.get("embedder")
+    for name in _EMBEDDER:
+        if there and known and there.get(name) != known.get(name):
+            raise UsageError(
+                f"curve: is of cosines of another embedder ({name} {known.get(name)!r}, the"
+                f" scan has {there.get(name)!r}); fit one to this scan: bayescontam curve"
+            )
+    sources = dict.fromkeys(row["source"] for row in scan.record["strata"])
+    for what, names, covered in (
         ("benchmark", scan.items["benchmark"].unique(), curve.benchmarks),
-        ("source", dict.fromkeys(sources), curve.sources),
+        ("source", sources, curve.sources),
     ):
-        if lost := [name for name in there if name not in known]:
+        if lost := [name for name in names if name not in covered]:
             raise UsageError(
                 f"curve: does not cover {what} {join_list(lost)} of this scan; fit one to this"
                 " scan: bayescontam curve"
-            )
-
-
-def _refuse_embedder(of_scan: dict[str, Any] | None, of_curve: dict[str, Any] | None) -> None:
-    """Refuse a curve of cosines that another embedder made."""
-    if of_scan is None or of_curve is None:
-        return
-    for name in ("model", "revision", "weights_sha256", "pooling", "dims", "query_prompt",
-                 "passage_prompt"):  # fmt: skip
-        if of_scan.get(name) != of_curve.get(name):
-            raise UsageError(
-                f"curve: is of cosines of another embedder ({name} {of_curve.get(name)!r}, the"
-                f" scan has {of_scan.get(name)!r}); fit one to this scan: bayescontam curve"
             )
 
 
@@ -157,18 +117,15 @@ def _parts(
     by_source = [
         exposure.none(item.copies[:, s] > 0, item.rest_source == s) for s in range(n_sources)
     ]
-    by_kind = []
-    if kinds is not None:
-        for k in range(len(KINDS)):
-            share = kinds[:, item.benchmark, [k]]
-            thin = np.where(item.kind < 0, share, item.kind == k)
-            by_kind.append(exposure.none(*every, np.concatenate([thin, share], axis=1)))
+    by_kind = np.ones((len(exposure.weight), 0 if kinds is None else len(KINDS)))
+    for k in range(by_kind.shape[1]):
+        share = kinds[:, item.benchmark, [k]]  # type: ignore[index]
+        thin = np.where(item.kind < 0, share, item.kind == k)
+        by_kind[:, k] = exposure.none(*every, np.concatenate([thin, share], axis=1))
     return {
         "none_scanned": exposure.none(*every),
         "none_by_source": np.stack(by_source, axis=-1),
-        "none_by_kind": np.stack(by_kind, axis=-1)
-        if by_kind
-        else np.ones((len(exposure.weight), 0)),
+        "none_by_kind": by_kind,
         "none_by_rank": exposure.none_among_first(RANKS),
         "expected_by_source": np.stack([exposure.expected(s) for s in range(n_sources)], axis=-1),
         "expected_rest": exposure.expected_rest(),
@@ -177,14 +134,12 @@ def _parts(
 
 
 def scanned_shares(scan: Scan, sources: tuple[str, ...]) -> FloatArray:
-    """Return the share of each source's documents that was searched, dims (source,).
-
-    Documents that were sampled and not searched, because they are short, belong to the rest.
-    """
+    """Return the share of each source's documents that was searched, dims (source,)."""
     columns = ["source", "documents", "sampled"]
     strata = pd.DataFrame(scan.record["strata"]).reindex(columns=columns)
     strata = strata.groupby("source")[["documents", "sampled"]].sum()
-    # Sources of vectors are scanned whole and have no documents to count.
+    # Sources of vectors are scanned whole and have no documents to count; documents that were
+    # sampled and not searched, because they are short, belong to the rest.
     short = pd.Series(
         {name: row["short"] for name, row in (scan.record.get("short") or {}).items()}
     )
@@ -196,13 +151,11 @@ def scanned_shares(scan: Scan, sources: tuple[str, ...]) -> FloatArray:
 def _kind_shares(
     pairs: pd.DataFrame, benchmarks: tuple[str, ...], draws: int, rng: np.random.Generator
 ) -> FloatArray | None:
-    """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind).
-
-    Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
-    """
+    """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind)."""
     of_kind = pairs[pairs["kind"] >= 0]
     if of_kind.empty:
         return None
+    # Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
     counts = pd.crosstab(of_kind["benchmark"], of_kind["kind"])
     table = counts.reindex(index=list(benchmarks), columns=range(len(KINDS)), fill_value=0)
     pooled = table.sum().to_numpy() + 0.5
@@ -219,10 +172,7 @@ def _to_corpus(
     kinds: FloatArray | None,
     rng: np.random.Generator,
 ) -> tuple[dict[str, FloatArray], IntArray]:
-    """Go from the scanned part to the whole corpus, benchmark by benchmark and source by source.
-
-    Returns fields of `ItemContamination`, and the numbers of duplicates, (draw, item).
-    """
+    """Go from the scanned part to the whole corpus: fields of the result; numbers, (draw, item)."""
     none = parts["none_scanned"].copy()
     by_source, by_kind = parts["none_by_source"].copy(), parts["none_by_kind"].copy()
     expected = parts["expected_by_source"].copy()
@@ -239,7 +189,8 @@ def _to_corpus(
             expected[:, rows, s] += spread.total(counts) - counts
             number[:, rows] += spread.draw_rest(counts, rng)
             if kinds is not None:
-                by_kind[:, rows] *= _by_kind(spread, kinds[:, b])[:, None]
+                for k in range(len(KINDS)):
+                    by_kind[:, rows, k] *= spread.remainder(kinds[:, b, k])[:, None]
     scaled = {
         "none": none,
         "none_by_source": by_source,
@@ -247,10 +198,6 @@ def _to_corpus(
         "expected": expected.sum(axis=-1),
     }
     return scaled, number
-
-
-def _by_kind(spread: Occurrence, kinds: FloatArray) -> FloatArray:
-    return np.stack([spread.remainder(kinds[:, k]) for k in range(kinds.shape[1])], axis=-1)
 
 
 def covariates_table(weighed: ItemContamination, scan: Scan, curve: Curve) -> pd.DataFrame:
@@ -270,8 +217,11 @@ def covariates_table(weighed: ItemContamination, scan: Scan, curve: Curve) -> pd
         expected_scanned=weighed.expected_scanned.mean(axis=0),
         expected_rest=weighed.expected_rest.mean(axis=0),
     )
-    table = table.assign(**_named("source", weighed.sources, weighed.none_by_source, least=2))
-    table = table.assign(**_named("kind", weighed.kinds, weighed.none_by_kind, least=1))
+    if len(weighed.sources) > 1:
+        for k, name in enumerate(weighed.sources):
+            table[f"source_{name}"] = _chance(weighed.none_by_source[..., k])
+    for k, name in enumerate(weighed.kinds):
+        table[f"kind_{name}"] = _chance(weighed.none_by_kind[..., k])
     table = table.join(_matches(scan), on=_KEYS).join(_judged(scan, curve), on=_KEYS)
     return table.fillna({"judged": 0, "judged_duplicates": 0}).astype(
         {"judged": "int64", "judged_duplicates": "int64"}
@@ -292,111 +242,22 @@ def _chance(none: FloatArray) -> FloatArray:
     return (1 - none.mean(axis=0)).clip(0.0, 1.0)
 
 
-def _named(
-    prefix: str, names: tuple[str, ...], none: FloatArray, least: int
-) -> dict[str, FloatArray]:
-    if len(names) < least:
-        return {}
-    return {f"{prefix}_{name}": _chance(none[..., k]) for k, name in enumerate(names)}
-
-
 def _matches(scan: Scan) -> pd.DataFrame:
     """Return the best cosine of each item, and the largest of each lexical score."""
-    names = [name for name in scan.matches.columns if _lexical(str(name))]
+    lexical = re.compile(r"ngram_.*|jaccard|rouge_l")
+    names = [name for name in scan.matches.columns if lexical.fullmatch(str(name))]
     best = scan.matches.groupby(_KEYS, observed=True)[["cosine", *names]].max()
     return best.rename(columns={"cosine": "top_cosine"} | {name: f"max_{name}" for name in names})
 
 
-def _lexical(name: str) -> bool:
-    return name.startswith("ngram_") or name in ("jaccard", "rouge_l")
-
-
 def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
-    """Return how many pairs of each item were judged, and called duplicates by most judges.
-
-    Only pairs that the scan holds: the curve may come from another one.
-    """
+    """Return how many pairs of each item were judged, and called duplicates by most judges."""
     verdicts = first_runs(curve.judged).groupby(list(PAIR), observed=True)["is_duplicate"].mean()
+    # Only pairs that the scan holds: the curve may come from another one.
     called = (verdicts > 0.5).rename("judged_duplicates").reset_index()
     called = called.merge(scan_pairs(scan)[list(PAIR)].drop_duplicates(), on=list(PAIR))
     grouped = called.groupby(_KEYS, observed=True)["judged_duplicates"]
     return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})
-
-
-def fit_curve(
-    scan: Scan | Path,
-    judgements: Judgements | pd.DataFrame | Path | None = None,
-    spec: CurveSpec | Path = "monotone",
-    *,
-    level: float = LEVEL,
-    seed: int | None = None,
-    engine: Engine = "nutpie",
-    draws: int = 1000,
-    tune: int = TUNE,
-    chains: int = Sampling.chains,
-    cores: int | None = None,
-    target_accept: float = TARGET_ACCEPT,
-    progress: bool = False,
-    command: str = "",
-) -> Curve:
-    """Learn P(duplicate | cosine) of a scan's matches from judgements of some of them.
-
-    Parameters
-    ----------
-    scan : Scan or path-like
-    judgements : Judgements, pandas.DataFrame or path-like, optional
-        Judgements of pairs of the scan. Without any, the curve is the prior of the spec.
-    spec : CurveSpec, str or path-like, default "monotone"
-        Curve spec, the name of a shipped one, or the path of a TOML file.
-    level : float, default 0.95
-        Probability of the equal-tailed intervals.
-    seed : int, optional
-        Default: a fresh one, which the curve records.
-    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
-    draws, tune, chains : int
-        Draws stored of each chain (1,000), draws before those (1,500), and chains (4).
-    cores : int, optional
-        Chains at the same time; default: as many as the machine has cores.
-    target_accept : float, default 0.95
-    progress : bool, default False
-        Whether to show what goes on.
-    command : str, optional
-        What the user ran, for the record.
-
-    Returns
-    -------
-    Curve
-        Also when checks failed: look at ``curve.checks()`` before you believe it.
-
-    Raises
-    ------
-    DataError, SpecError, UsageError
-        If something given cannot be used; before anything long is started.
-
-    Examples
-    --------
-    >>> import bayescontam
-    >>> bayescontam.fit_curve("no-such-folder", "judgements.csv")
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
-    Give the folder of a finished scan; run an unfinished one again to finish it.
-    """
-    curve_spec = spec if isinstance(spec, CurveSpec) else load_curve(spec)
-    cores = min(chains, usable_cores()) if cores is None else cores
-    sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
-    seed = fresh_seed() if seed is None else seed
-    options = CurveOptions(seed=seed, level=level, sampling=sampling, command=command)
-    opened = _scan(scan)
-    judged = positions_in_scan(_judgements(judgements), opened)
-    best = opened.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
-    judged = judged.join(best.rename("best"), on=["benchmark", "item"])
-    names = {
-        "benchmarks": tuple(map(str, opened.items["benchmark"].unique())),
-        "sources": tuple(dict.fromkeys(row["source"] for row in opened.record["strata"])),
-        "embedder": opened.record.get("embedder"),
-    }
-    return fit_judged_curve(judged, names, curve_spec, options, progress)
 
 
 def item_contamination(
@@ -453,7 +314,8 @@ def item_contamination(
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     scan, curve = _scan(scan), _curve(curve)
-    _refuse(scan, curve, floor, draws)
+    check_options(floor, draws)
+    _refuse(scan, curve)
     rng = stream(curve.record["seed"], "weighing")
     matches = Matches(scan, curve, floor, draws)
     lines = curve.draws(draws)
@@ -544,13 +406,3 @@ def _scan(given: Scan | Path) -> Scan:
 
 def _curve(given: Curve | Path) -> Curve:
     return given if isinstance(given, Curve) else Curve.from_netcdf(given)
-
-
-def _judgements(given: Judgements | pd.DataFrame | Path | None) -> Judgements:
-    if isinstance(given, Judgements):
-        return given
-    if given is None:
-        return Judgements(pd.DataFrame(columns=list(_COLUMNS)).astype(_COLUMNS), "no judgements")
-    if isinstance(given, pd.DataFrame):
-        return Judgements.from_frame(given)
-    return read_judgements(given)

@@ -2,8 +2,9 @@
 
 import importlib.metadata
 import json
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -16,8 +17,10 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from bayescontam._progress import stage
-from bayescontam._random import check_seed, stream
+from bayescontam._random import check_seed, fresh_seed, stream
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.judgements import Judgements, read_judgements
+from bayescontam.data.responses import Path
 from bayescontam.data.validation import check_level
 from bayescontam.evidence.curve_model import (
     BuiltCurve,
@@ -30,13 +33,17 @@ from bayescontam.evidence.curve_model import (
     segments,
     with_leads,
 )
+from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
 from bayescontam.inference.convergence import convergence
-from bayescontam.inference.sampling import Sampling, sample_model
+from bayescontam.inference.sampling import Engine, Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL, describe
 from bayescontam.model.quadrature import normal_gauss_hermite
+from bayescontam.parallel import usable_cores
+from bayescontam.scan.results import Scan
 from bayescontam.specs.curve import CurveSpec
+from bayescontam.specs.registry import load_curve
 
 REPLICATES = 500
 BINS = 6
@@ -56,6 +63,12 @@ nearly everything a duplicate, a region of next to no mass that is hard to leave
 pairs 14 of 96 chains were there at the start, one after 700 steps and none after 1,000."""
 PRIOR_DRAWS = 4000
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
+_GIVEN = {
+    "benchmark": "str", "item": "str", "source": "str", "document": "str", "chunk": "int64",
+    "judge": "str", "is_duplicate": "Int8", "kind": "str", "confidence": "float64",
+    "comment": "str",
+}  # fmt: skip
+"""Columns of judgements before any is given."""
 QUANTITIES = (
     "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
     "share_further", "sensitivity", "specificity",
@@ -102,8 +115,8 @@ class CurveDraws:
     ) -> FloatArray:
         """Return the log-odds of a duplicate for an open item without effect, (draw, match).
 
-        Benchmark and source are positions, -1 a source of no shift; the place of a document is
-        that among those of the item, the nearest being the first.
+        Benchmark and source are positions, -1 a source of no shift; the nearest document of an
+        item has the place 1.
         """
         shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
         middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
@@ -163,28 +176,23 @@ def evidence_checks(verdicts: Verdicts) -> Iterator[Check]:
             " Judge some pairs: bayescontam judge export.",
         )  # fmt: skip
         return
-    named = [is_model(judge) for judge in verdicts.judges]
-    by_people = np.unique(verdicts.pair[~np.array(named)[verdicts.judge]])
-    by_models = np.unique(verdicts.pair[np.array(named)[verdicts.judge]])
-    both = len(np.intersect1d(by_people, by_models))
-    if any(named) and not both:
+    by_model = np.array([is_model(judge) for judge in verdicts.judges])[verdicts.judge]
+    both = len(np.intersect1d(verdicts.pair[by_model], verdicts.pair[~by_model]))
+    if by_model.any() and not both:
         yield Check(
             "Judges", Outcome.CAUTION, 0, "> 0",
             "No pair was judged by a person and a language model: the model's errors are as the"
             " prior says. Let people judge some of its pairs: bayescontam judge export.",
         )  # fmt: skip
-    elif any(named):
+    elif by_model.any():
         yield Check(
             "Judges", Outcome.PASSED, both, "> 0",
             f"{both:,} pairs were judged by people and by a language model.",
         )  # fmt: skip
-    bare = [
-        name for b, name in enumerate(verdicts.benchmarks) if not (verdicts.benchmark == b).any()
-    ]
-    if bare:
+    if bare := len(verdicts.benchmarks) - len(np.unique(verdicts.benchmark)):
         yield Check(
-            "Benchmarks", Outcome.CAUTION, len(bare), "0",
-            f"{len(bare)} benchmarks without judgements have the curve that the others and the"
+            "Benchmarks", Outcome.CAUTION, bare, "0",
+            f"{bare} benchmarks without judgements have the curve that the others and the"
             " prior give them.",
         )  # fmt: skip
 
@@ -204,13 +212,7 @@ def bins(verdicts: Verdicts) -> IntArray:
 
 
 def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset:
-    """Replicate the judgements from posterior draws and keep shares of groups.
-
-    Dims (cell,).
-
-    Effects of items are drawn anew: with their own, fitted to the verdicts that they are
-    checked against, no check could fail.
-    """
+    """Replicate the judgements from posterior draws and return shares of groups, dims (cell,)."""
     verdicts, rng = built.verdicts, stream(seed, "curve predictive")
     draws = take_curve(posterior, built.spec)
     rows = np.linspace(0, len(draws) - 1, min(REPLICATES, len(draws))).astype(int)
@@ -224,6 +226,8 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
         )
         own = verdicts.benchmark_of_item == b
         open_[:, own] = draws.log_odds_open(verdicts.best[own], b)
+    # Effects of items are drawn anew: with their own, fitted to the verdicts that they are
+    # checked against, no check could fail.
     effect = rng.standard_normal(open_.shape) * draws.sigma_item
     opened = rng.random(open_.shape) < expit(open_)
     true = rng.random(level.shape) < expit(level + effect[:, verdicts.item])
@@ -249,14 +253,11 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
 
 
 def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
-    """Check that the shares called duplicates are such as the curve would give.
-
-    By a Normal approximation, with Bonferroni's correction; cells of which fewer than 5
-    verdicts of either kind are expected are too small for it and are left out.
-    """
+    """Check shares called duplicates by a Normal approximation, with Bonferroni's correction."""
     observed = predictive["share"].to_numpy()
     replicated = predictive["share_replicated"].to_numpy()
     center, spread = replicated.mean(axis=0), replicated.std(axis=0)
+    # Cells with fewer expected verdicts of either kind are too small for the approximation.
     large = predictive["count"].to_numpy() * np.minimum(center, 1 - center) >= LEAST
     z = np.where(large, np.abs(observed - center) / np.where(large, spread, 1.0), 0.0)
     worst, p = int(z.argmax()), min(1.0, 2 * float(norm.sf(z.max())) * max(int(large.sum()), 1))
@@ -272,24 +273,6 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
         f" {observed[worst]:.2f} was called a duplicate, the curve expects {center[worst]:.2f}:"
         " add knots there, or widen the prior of sigma_shape.",
     )
-
-
-@dataclass(frozen=True)
-class CurveOptions:
-    """How a curve is fitted and judged, beside spec and judgements."""
-
-    seed: int
-    level: float = LEVEL  # probability of intervals
-    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
-    sampling: Sampling = field(
-        default_factory=lambda: Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
-    )
-    command: str = ""  # what the user ran, for the record
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be used."""
-        check_level(self.level)
-        check_seed(self.seed)
 
 
 class Curve(Stored):
@@ -386,49 +369,153 @@ class Curve(Stored):
         return summarise_curve(self.data["posterior"].to_dataset(), level or self.level)
 
 
+def fit_curve(
+    scan: Scan | Path,
+    judgements: Judgements | pd.DataFrame | Path | None = None,
+    spec: CurveSpec | Path = "monotone",
+    *,
+    level: float = LEVEL,
+    seed: int | None = None,
+    engine: Engine = "nutpie",
+    draws: int = 1000,
+    tune: int = TUNE,
+    chains: int = Sampling.chains,
+    cores: int | None = None,
+    target_accept: float = TARGET_ACCEPT,
+    progress: bool = False,
+    command: str = "",
+) -> Curve:
+    """Learn P(duplicate | cosine) of a scan's matches from judgements of some of them.
+
+    Parameters
+    ----------
+    scan : Scan or path-like
+    judgements : Judgements, pandas.DataFrame or path-like, optional
+        Judgements of pairs of the scan. Without any, the curve is the prior of the spec.
+    spec : CurveSpec, str or path-like, default "monotone"
+        Curve spec, the name of a shipped one, or the path of a TOML file.
+    level : float, default 0.95
+        Probability of the equal-tailed intervals.
+    seed : int, optional
+        Default: a fresh one, which the curve records.
+    engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
+    draws, tune, chains : int
+        Draws stored of each chain (1,000), draws before those (1,500), and chains (4).
+    cores : int, optional
+        Chains at the same time; default: as many as the machine has cores.
+    target_accept : float, default 0.95
+    progress : bool, default False
+        Whether to show what goes on.
+    command : str, optional
+        What the user ran, for the record.
+
+    Returns
+    -------
+    Curve
+        Also when checks failed: look at ``curve.checks()`` before you believe it.
+
+    Raises
+    ------
+    DataError, SpecError, UsageError
+        If something given cannot be used; before anything long is started.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> bayescontam.fit_curve("no-such-folder", "judgements.csv")
+    Traceback (most recent call last):
+        ...
+    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
+    Give the folder of a finished scan; run an unfinished one again to finish it.
+    """
+    spec = spec if isinstance(spec, CurveSpec) else load_curve(spec)
+    cores = min(chains, usable_cores()) if cores is None else cores
+    sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
+    seed = fresh_seed() if seed is None else seed
+    check_level(level)
+    check_seed(seed)
+    scan = Scan.load(scan) if isinstance(scan, str | os.PathLike) else scan
+    if judgements is None:
+        judgements = Judgements(pd.DataFrame(columns=list(_GIVEN)).astype(_GIVEN), "no judgements")
+    elif isinstance(judgements, pd.DataFrame):
+        judgements = Judgements.from_frame(judgements)
+    elif not isinstance(judgements, Judgements):
+        judgements = read_judgements(judgements)
+    judged = positions_in_scan(judgements, scan)
+    best = scan.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
+    judged = judged.join(best.rename("best"), on=["benchmark", "item"])
+    names = {
+        "benchmarks": tuple(map(str, scan.items["benchmark"].unique())),
+        "sources": tuple(dict.fromkeys(row["source"] for row in scan.record["strata"])),
+        "embedder": scan.record.get("embedder"),
+    }
+    return fit_judged_curve(
+        judged, names, spec, seed=seed, level=level, sampling=sampling, progress=progress,
+        command=command,
+    )  # fmt: skip
+
+
 def fit_judged_curve(
     judged: pd.DataFrame,
     names: Mapping[str, Any],
     spec: CurveSpec,
-    options: CurveOptions,
+    *,
+    seed: int,
+    level: float = LEVEL,
+    sampling: Sampling | None = None,
+    thresholds: Thresholds | None = None,
     progress: bool = False,
+    command: str = "",
 ) -> Curve:
     """Fit P(duplicate | cosine) to judgements, and judge the fit."""
+    check_level(level)
+    check_seed(seed)
+    sampling = sampling or Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
+    thresholds = thresholds or Thresholds()
     verdicts = make_verdicts(judged, names["benchmarks"], names["sources"])
     with stage(progress, "building the model"):
         built = build_curve(spec, verdicts)
     groups = {}
     if len(verdicts):
-        seed = int(stream(options.seed, "curve").integers(2**31))
-        posterior, groups["sample_stats"] = sample_model(
-            built.model, options.sampling, seed, progress
-        )
+        own = int(stream(seed, "curve").integers(2**31))
+        posterior, groups["sample_stats"] = sample_model(built.model, sampling, own, progress)
     else:
-        posterior = _prior(built, options.seed)
+        prior = pm.sample_prior_predictive(
+            PRIOR_DRAWS, model=built.model, random_seed=stream(seed, "curve prior"),
+            compile_kwargs={"mode": "FAST_COMPILE"},
+        )  # fmt: skip
+        posterior = prior["prior"].to_dataset()
     with stage(progress, "checking the curve"):
         checks = list(evidence_checks(verdicts))
         if len(verdicts):
-            summary = summarise_curve(posterior, options.level)
-            checks += sampling_checks(
-                posterior, groups["sample_stats"], summary, options.thresholds
-            )
-            groups["predictive"] = replicate(posterior, built, options.seed)
-            checks += predictive_checks(groups["predictive"], options.thresholds)
-        groups["curves"] = _bands(take_curve(posterior, spec), verdicts, options.level)
+            summary = summarise_curve(posterior, level)
+            checks += sampling_checks(posterior, groups["sample_stats"], summary, thresholds)
+            groups["predictive"] = replicate(posterior, built, seed)
+            checks += predictive_checks(groups["predictive"], thresholds)
+        groups["curves"] = _bands(take_curve(posterior, spec), verdicts, level)
     groups["posterior"] = posterior.drop_vars("item_offset", errors="ignore").drop_dims(
         ["item", "pair", "verdict"], errors="ignore"
     )
-    record = _record(built, options, checks) | {"embedder": names.get("embedder")}
+    labels = {name: verdicts.coords[name] for name in ("benchmark", "source", "judge")}
+    record = {
+        "curve_format": FORMAT,
+        "spec": {"name": spec.name, "hash": spec.hash, "content": spec.model_dump()},
+        "benchmarks": list(verdicts.benchmarks),
+        "sources": list(verdicts.sources),
+        "judges": list(verdicts.judges),
+        "labels": unsafe_labels(labels),
+        "pairs": len(verdicts),
+        "seed": seed,
+        "level": level,
+        "sampling": asdict(sampling),
+        "command": command,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "checks": [check.to_dict() for check in checks],
+        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "embedder": names.get("embedder"),
+    }
     groups["record"] = xr.Dataset({"json": json.dumps(record), "judged": _judged_text(judged)})
     return Curve(xr.DataTree.from_dict(groups))
-
-
-def _prior(built: BuiltCurve, seed: int) -> xr.Dataset:
-    rng = stream(seed, "curve prior")
-    tree = pm.sample_prior_predictive(
-        PRIOR_DRAWS, model=built.model, random_seed=rng, compile_kwargs={"mode": "FAST_COMPILE"}
-    )
-    return tree["prior"].to_dataset()
 
 
 def summarise_curve(posterior: xr.Dataset, level: float) -> pd.DataFrame:
@@ -458,28 +545,6 @@ def _bands(draws: CurveDraws, verdicts: Verdicts, level: float) -> xr.Dataset:
     return xr.Dataset(data, {"cosine": GRID, "benchmark": list(verdicts.benchmarks)})
 
 
-def _record(built: BuiltCurve, options: CurveOptions, checks: list[Check]) -> dict[str, Any]:
-    spec, verdicts = built.spec, built.verdicts
-    return {
-        "curve_format": FORMAT,
-        "spec": {"name": spec.name, "hash": spec.hash, "content": spec.model_dump()},
-        "benchmarks": list(verdicts.benchmarks),
-        "sources": list(verdicts.sources),
-        "judges": list(verdicts.judges),
-        "labels": unsafe_labels(
-            {name: verdicts.coords[name] for name in ("benchmark", "source", "judge")}
-        ),
-        "pairs": len(verdicts),
-        "seed": options.seed,
-        "level": options.level,
-        "sampling": asdict(options.sampling),
-        "command": options.command,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "checks": [check.to_dict() for check in checks],
-        "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
-    }
-
-
 def _judged_text(judged: pd.DataFrame) -> str:
     """Return the judgements as JSON, which unlike netCDF holds any name."""
     judgements = with_leads(judged.dropna(subset="is_duplicate")).reindex(columns=list(_JUDGED))
@@ -491,10 +556,7 @@ def _spaced(count: int, most: int) -> np.ndarray:
 
 
 def halves(curve: Curve) -> pd.DataFrame:
-    """Return at which cosine the best match of an item is a duplicate with probability 0.5.
-
-    Columns: ``benchmark, median, low, high, text``.
-    """
+    """Return where each benchmark's curve is 0.5: ``benchmark, median, low, high, text``."""
     draws, tails = curve.draws(HALF_DRAWS), (1 - curve.level) / 2
     rows = []
     for number, name in enumerate(curve.benchmarks):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytensor.tensor.special import logaddexp, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.judgements import PAIR, run_of
+from bayescontam.data.judgements import MODEL, PAIR, run_of
 from bayescontam.model.priors import Tensor, spread, variable
 from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.specs.curve import CurveSpec, LinePriors
@@ -25,9 +25,8 @@ UNIT = ["benchmark", "item", "source", "document", "lead"]
 class Verdicts:
     """Pairs of item and document that were judged, and the verdicts on them.
 
-    A document represents all its chunks, at the cosine of the one nearest to the item: else
-    the further chunks of one duplicate would count as duplicates of their own, and, with
-    their low cosines, lift the curve where thousands of other documents are.
+    A document has the cosine of its chunk nearest to the item: its further chunks would count as
+    duplicates of their own, and lift the curve where thousands of other documents are.
     """
 
     # benchmarks, sources: all of the scan, also those without judgements
@@ -68,12 +67,8 @@ class Verdicts:
 
 
 def is_model(judge: str) -> bool:
-    """Return whether a judge is a language model.
-
-    >>> is_model("llm:some-model"), is_model("Ada")
-    (True, False)
-    """
-    return judge.startswith("llm:")
+    """Return whether a judge is a language model."""
+    return judge.startswith(MODEL)
 
 
 def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
@@ -86,10 +81,7 @@ def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_leads(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return judgements with ``lead``, ``lead_cosine`` and ``place``.
-
-    By default they are those of the pair itself, and the first place.
-    """
+    """Return judgements with ``lead``, ``lead_cosine`` and ``place``: by default their own."""
     more = [name for name in ("lead", "lead_cosine", "place") if name not in judged.columns]
     known = judged.assign(**dict.fromkeys(more, np.nan))
     lead = known["lead"].fillna(known["chunk"]).astype("int64")
@@ -185,13 +177,17 @@ def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
         rise = _rise(verdicts.cosine, middle, relative, segments(spec))
         logit = steepness[verdicts.benchmark] * rise
         logit = logit - spec.shape.crowding * np.log(verdicts.place)
-        effect = _items(spec)
+        effect = pt.as_tensor(0.0)
+        if spec.shape.item_effect:
+            effect = spread("sigma_item", spec.priors.sigma_item)
         threshold, steepness = _line("_open", spec.priors.items, offsets)
         of = verdicts.benchmark_of_item
         rise = _rise(verdicts.best, threshold[of], relative, segments(spec))
         if len(verdicts):
-            judges = (*_judges(spec, verdicts), _further(spec, verdicts))
-            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges)
+            judges, share = _judges(spec, verdicts), pt.as_tensor(1.0)
+            if verdicts.further.any():
+                share = variable("share_further", spec.priors.share_further)
+            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges, share)
     return BuiltCurve(model, spec, verdicts)
 
 
@@ -242,13 +238,6 @@ def _segments(spec: CurveSpec) -> Tensor:
     return pm.Deterministic("relative", pt.exp(scale * bend), dims="segment")
 
 
-def _items(spec: CurveSpec) -> Tensor:
-    """Add the spread of items' effects."""
-    if not spec.shape.item_effect:
-        return pt.as_tensor(0.0)
-    return spread("sigma_item", spec.priors.sigma_item)
-
-
 def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
     """Add ``sensitivity`` and ``specificity``, dims (judge,)."""
     kinds = [spec.judges.models if is_model(j) else spec.judges.people for j in verdicts.judges]
@@ -263,13 +252,6 @@ def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
     )
 
 
-def _further(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
-    """Add ``share_further``: how often a further chunk of a duplicate is one itself."""
-    if not verdicts.further.any():
-        return pt.as_tensor(1.0)
-    return variable("share_further", spec.priors.share_further)
-
-
 def _add_verdicts(
     verdicts: Verdicts,
     logit: Tensor,
@@ -279,10 +261,7 @@ def _add_verdicts(
     specificity: Tensor,
     share_further: Tensor,
 ) -> None:
-    """Add ``called``, dims (verdict,), observed.
-
-    Duplicates, open items and items' effects are summed over.
-    """
+    """Add ``called``, dims (verdict,), observed; what is not known of items is summed over."""
     pair, judge, item = verdicts.pair, verdicts.judge, verdicts.item
     effect, log_weight = effects(int(np.bincount(item).max()))
     of_pairs, of_items = np.zeros(len(verdicts)), np.zeros((len(verdicts.items), len(effect)))

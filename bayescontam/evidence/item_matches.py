@@ -1,4 +1,4 @@
-"""How probably an item's matches hold duplicates, for each draw of a curve.
+"""Duplicates among an item's matches, for each draw of a curve, and in what was not scanned.
 
 A document counts once for an item, at the cosine of its nearest chunk.
 """
@@ -6,30 +6,35 @@ A document counts once for an item, at the cosine of its nearest chunk.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
+from scipy.special import expit, gammaln, log_expit, logsumexp
+from scipy.stats import beta, norm, t
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
-from bayescontam.evidence.curve import CurveDraws
+from bayescontam.evidence.curve import Curve, CurveDraws
 from bayescontam.evidence.curve_model import UNIT, effects, first_runs, seen
 from bayescontam.evidence.pairs import LEAD, scan_pairs
-from bayescontam.scan.kernels import BINS, bins_of
-
-if TYPE_CHECKING:
-    from bayescontam.evidence.curve import Curve
-    from bayescontam.scan.results import Scan
-
+from bayescontam.scan.results import Scan
+from bayescontam.scan.sketch import BINS, bins_of
 
 KINDS = ("exact", "equivalent", "subset", "superset", "related")
 """Kinds that a duplicate can be of."""
 _KEYS = ["benchmark", "item"]
 _PAIR = list(PAIR)
 _BIN = 0.01
+MEAN = (1.5, 1.5)
+"""Prior of the log of the mean number of duplicates of a susceptible item: location and scale
+of a Student's t of 4 degrees of freedom."""
+SHAPE = (0.0, 1.0)
+"""Prior of the log of the negative binomial's shape: Normal."""
+OPEN = (2.0, 1.0)
+"""Prior of the share of susceptible items: Beta. In three of four benchmarks of a published
+audit 50 to 100 % of the items had duplicates (Spiesberger et al. 2026)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +67,16 @@ class Matched:
 class Matches:
     """The matches of a scan, item by item."""
 
-    def __init__(self, scan: "Scan", curve: "Curve", floor: float, draws: int) -> None:
+    def __init__(self, scan: Scan, curve: Curve, floor: float, draws: int) -> None:
         self.benchmarks, self.sources = curve.benchmarks, curve.sources
         self._items = scan.items[_KEYS]
         self._floor = floor
         pairs = scan_pairs(scan).drop_duplicates(_PAIR)
-        judged = _located(curve, pairs)
+        judged = first_runs(curve.judged)
+        # The nearest chunk of a document is that which this scan knows.
+        known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")["lead"]
+        lead = known.fillna(judged["lead"].reset_index(drop=True)).to_numpy(np.int64)
+        judged = judged.assign(lead=lead)
         self.verdicts = _by_document(judged)
         """Judged documents: `UNIT`, ``verdict`` (position in likelihoods) and ``kind``."""
         matches = self._single(pairs)
@@ -195,26 +204,14 @@ def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...
     return copies
 
 
-def _located(curve: "Curve", pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return judgements, one of each judge on a pair, with the lead that the scan knows."""
-    judged = first_runs(curve.judged)
-    known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")
-    lead = known["lead"].to_numpy(float)
-    own = judged["lead"].to_numpy(float)
-    return judged.assign(lead=np.where(np.isnan(lead), own, lead).astype(np.int64))
-
-
 def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return judged documents: their keys, ``verdict`` (number) and ``kind`` (position).
-
-    The kind is -1 where most judges find no duplicate, or give no kind. Verdicts on its further
-    chunks count where no judge read the nearest.
-    """
+    """Return judged documents: keys, ``verdict`` (number) and ``kind`` (position; -1: none)."""
     positions = {name: position for position, name in enumerate(KINDS)}
     coded = judged.assign(
         code=judged["kind"].where(judged["is_duplicate"] == 1).map(positions),
         further=judged["chunk"] != judged["lead"],
     )
+    # Verdicts on its further chunks count where no judge read the nearest.
     first = coded.groupby(UNIT, sort=False, observed=True)["further"].transform("min")
     grouped = coded[coded["further"] == first].groupby(UNIT, sort=False, observed=True)
     modes = grouped["code"].agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
@@ -224,7 +221,7 @@ def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
 
 
 def _likelihoods(
-    curve: "Curve", judged: pd.DataFrame, documents: pd.DataFrame, draws: int
+    curve: Curve, judged: pd.DataFrame, documents: pd.DataFrame, draws: int
 ) -> FloatArray:
     """Return log likelihoods of the verdicts on each document, dims (2, draw, document)."""
     rows = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
@@ -260,10 +257,9 @@ def _source_shares(
 class ItemExposure:
     """What the matches of one item amount to, for every draw of the curve.
 
-    The matches of an item are independent given whether it is open and given its effect,
-    which are summed over after the item's own verdicts have spoken. This takes the place of
-    independence of all matches: some items have no duplicates at all however many texts are
-    near them, and that one text is a duplicate makes it likelier of another.
+    They are independent given whether the item is open and given its effect, which are summed
+    over: some items have no duplicates however many texts are near them, and one duplicate makes
+    another likelier.
     """
 
     def __init__(self, draws: CurveDraws, item: Matched) -> None:
@@ -350,3 +346,109 @@ class ItemExposure:
             for s in range(n_sources)
         ]
         return np.stack(counts, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Occurrence:
+    """Draws of how duplicates are spread over the items of a benchmark.
+
+    The number of duplicates of an item in the whole corpus is zero with probability
+    ``1 - open`` and otherwise negative binomial; each duplicate is in the sample with
+    probability `share`, so that the number in the sample is of the same family.
+
+    Lambert (1992), doi:10.2307/1269547, on counts with extra zeros.
+    """
+
+    # mean, shape, open: dims (draw,): mean and shape of the negative binomial, and the probability
+    # that an item may have duplicates
+    mean: FloatArray
+    shape: FloatArray
+    open: FloatArray
+    share: float  # share of the corpus that was scanned, in [0, 1]
+
+    def none(self, share: float = 1.0, thin: FloatArray | float = 1.0) -> FloatArray:
+        """Return the probability that a share of the corpus holds no duplicate, (draw,)."""
+        empty = (1 + share * thin * self.mean / self.shape) ** -self.shape
+        return 1 - self.open + self.open * empty
+
+    def remainder(self, thin: FloatArray | float = 1.0) -> FloatArray:
+        """Return P(none in the whole corpus | none in the sample), dims (draw,)."""
+        return self.none(1.0, thin) / self.none(self.share, thin)
+
+    @property
+    def _still(self) -> FloatArray:
+        """P(susceptible | none in the sample), dims (draw,)."""
+        empty = (1 + self.share * self.mean / self.shape) ** -self.shape
+        return self.open * empty / (1 - self.open + self.open * empty)
+
+    def total(self, counts: FloatArray) -> FloatArray:
+        """Return the expected number in the whole corpus given the number in the sample."""
+        rate = (1 - self.share) / (self.shape / self.mean + self.share)
+        susceptible = np.where(counts > 0, 1.0, self._still[:, None])
+        return counts + susceptible * rate[:, None] * (self.shape[:, None] + counts)
+
+    def draw_rest(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
+        """Draw the number in what was not scanned given the number in the sample."""
+        susceptible = (counts > 0) | (rng.random(counts.shape) < self._still[:, None])
+        # Gamma rates are conjugate: the rest is Poisson at the rate that the sample leaves.
+        rate = rng.gamma(self.shape[:, None] + counts)
+        rate *= ((1 - self.share) / (self.shape / self.mean + self.share))[:, None]
+        return rng.poisson(np.minimum(rate, 1e15)) * susceptible
+
+
+def draw_occurrence(counts: IntArray, share: float, rng: np.random.Generator) -> Occurrence:
+    """Draw from the posterior of how duplicates are spread, given the numbers in a sample.
+
+    On a grid of mean, shape and share of susceptible items, and at random in its cells. The
+    priors are, on the log scale, Student's t (median 4.5 duplicates, 0.07 to 290 with
+    probability 0.95) and Normal around 1, and Beta(2, 1).
+    """
+    most = counts.sum(axis=1).max(initial=0) / max(counts.shape[1], 1)
+    # The grid reaches beyond the largest mean that the counts allow; without a sample it is the
+    # prior's.
+    largest = np.log(max(most / share if share else 0.0, 1.0)) + 3
+    low, high = MEAN[0] - 3 * MEAN[1], max(MEAN[0] + 3 * MEAN[1], largest)
+    log_mean = np.linspace(low, high, int((high - low) / 0.12) + 1)
+    log_shape = np.linspace(SHAPE[0] - 2.5 * SHAPE[1], SHAPE[0] + 2.5 * SHAPE[1], 16)
+    edges = beta.ppf(np.linspace(0, 1, 21), *OPEN)
+    points = np.meshgrid(log_mean, log_shape, (edges[:-1] + edges[1:]) / 2, indexing="ij")
+    means, shapes, open_ = (axis.ravel() for axis in points)
+    # Tails as of Student's t: corpora with thousands of copies of an item are rare, but are.
+    log_prior = t.logpdf(means, 4, *MEAN) + norm.logpdf(shapes, *SHAPE)
+    log_prior = log_prior - logsumexp(log_prior)
+    mean, shape = np.exp(means), np.exp(shapes)
+    values, place = np.unique(_rounded(counts), return_inverse=True)
+    # Without a sample all counts are 0, whatever the spread.
+    log_pmf = _log_pmf(values, share * mean, shape, open_) if share else np.zeros((len(mean), 1))
+    tally = np.zeros((len(counts), len(values)))
+    np.add.at(tally, (np.arange(len(counts))[:, None], place.reshape(counts.shape)), 1.0)
+    log_posterior = tally[:, : log_pmf.shape[1]] @ log_pmf.T + log_prior
+    # Adding Gumbel noise and taking the largest draws from a categorical distribution.
+    chosen = (log_posterior + rng.gumbel(size=log_posterior.shape)).argmax(axis=1)
+    # In cells, not at points: many items would leave one point, and certainty that nobody has.
+    u = rng.random((3, len(chosen)))
+    cell = np.searchsorted(edges, open_[chosen]) - 1
+    return Occurrence(
+        mean[chosen] * np.exp((log_mean[1] - log_mean[0]) * (u[0] - 0.5)),
+        shape[chosen] * np.exp((log_shape[1] - log_shape[0]) * (u[1] - 0.5)),
+        edges[cell] + u[2] * (edges[cell + 1] - edges[cell]),
+        share,
+    )
+
+
+def _rounded(counts: IntArray) -> FloatArray:
+    """Return counts, from 200 on to two digits: finer ones inform no more on a spread."""
+    size = 10.0 ** np.floor(np.log10(np.maximum(counts, 1)) - 1)
+    return np.where(counts < 200, counts, np.round(counts / size) * size)
+
+
+def _log_pmf(n: FloatArray, mean: FloatArray, shape: FloatArray, open_: FloatArray) -> FloatArray:
+    """Return the log probability of counts at grid points, dims (point, count)."""
+    mean, shape = mean[:, None], shape[:, None]
+    log_nb = (
+        gammaln(n + shape) - gammaln(shape) - gammaln(n + 1)
+        + shape * np.log(shape / (shape + mean)) + n * np.log(mean / (shape + mean))
+    )  # fmt: skip
+    log_nb = log_nb + np.log(open_)[:, None]
+    # Extra zeros belong to the count 0, which need not be among the counts.
+    return np.where(n == 0, np.logaddexp(log_nb, np.log1p(-open_)[:, None]), log_nb)

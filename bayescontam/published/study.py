@@ -28,8 +28,7 @@ from bayescontam.data.judgements import Judgements
 from bayescontam.data.published_tables import read_printed, read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
-from bayescontam.evidence.covariates import fit_curve
-from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.curve import Curve, fit_curve
 from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.pipeline import Options, fit_responses

@@ -1,16 +1,38 @@
-"""Documents to the chunks that are embedded."""
+"""Documents to chunks, in shards that are embedded and searched."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import batched
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from bayescontam._files import atomic_path, on_disk
 from bayescontam._optional import require
+from bayescontam._runs import read_json
 from bayescontam.errors import UsageError
-from bayescontam.scan.documents import Document
+from bayescontam.scan.documents import Cutoffs, Document, SampledDocuments, sampled
+from bayescontam.scan.embedders import Embedder
+from bayescontam.scan.execution import (
+    Execution,
+    Report,
+    mark_done,
+    read_reports,
+    report_path,
+    stage_folder,
+    task_name,
+)
+from bayescontam.scan.items import CorpusListing, EmbeddedItems, ItemStage
+from bayescontam.scan.sketch import Chunks, places
+from bayescontam.scan.sources import Input
 from bayescontam.specs.corpus import Chunking
 
 _SHORTEST = 50
@@ -23,6 +45,28 @@ stay in proportion to the text, whatever it is. No chunk is twice as long."""
 
 _WORD = 16
 """Characters of parts whose numbers of tokens are remembered."""
+LENGTHS = ("documents", "short", "short_pieces", "tokens", "short_tokens")
+"""What the chunk stage counts of each source."""
+_DOCUMENTS = 256
+"""Documents that are chunked at once."""
+_BYTES = 2**23
+"""Text that is chunked as one task, about; inputs are not divided."""
+DESCRIBED = ("document", "chunk", "start", "end", "source", "stratum")
+"""What is reported of a chunk, apart from its text."""
+CHUNK_SCHEMA = pa.schema(
+    [
+        ("source", pa.string()),
+        ("stratum", pa.string()),
+        ("document", pa.string()),
+        ("chunk", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("text", pa.large_string()),
+        ("hash", pa.uint64()),
+        ("first", pa.uint64()),
+    ]
+)
+"""Columns of a shard of texts: ``hash`` of the text, ``first`` of the occurrence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +233,7 @@ class Chunker:
 
 
 def shortest(lengths: Sequence[Sequence[int]], max_tokens: int) -> int:
-    """Return how long a chunk is at least, by default: it follows the items.
-
-    >>> shortest([[40, 42, 44], [200, 300]], 254), shortest([[400]], 254), shortest([[0]], 254)
-    (20, 50, 50)
-    """
+    """Return how long a chunk is at least, by default: it follows the items."""
     known = [[length for length in part if length > 0] for part in lengths]
     halves = [np.quantile(part, 0.05) / 2 for part in known if part]
     return max(1, int(min([_SHORTEST, max_tokens, *halves])))
@@ -240,3 +280,183 @@ def _boundary(text: str, low: int, high: int) -> int:
         if (at := text.rfind(mark, low, high)) >= 0:
             return at + len(mark)
     return high
+
+
+@dataclass(frozen=True)
+class TextShard:
+    """A file of chunks with their texts; every text is embedded once."""
+
+    path: str  # parquet file with the columns of `CHUNK_SCHEMA`
+    size: int
+
+    @property
+    def name(self) -> str:
+        """File that it lies in."""
+        return self.path
+
+    def chunks(self, number: int, embedder: Embedder | None) -> Iterator[Chunks]:
+        """Give the chunks of each stratum with their vectors."""
+        if embedder is None:
+            raise ValueError("texts need an embedder")
+        table = pq.read_table(self.path).to_pandas()
+        table["row"] = np.arange(len(table))
+        table = table.sort_values("first", kind="stable")
+        texts = table.drop_duplicates("hash")
+        vectors = embedder.embed(texts["text"].tolist(), "passage")
+        place_of = pd.Series(np.arange(len(texts)), index=texts["hash"])
+        for (source, stratum), part in table.groupby(["source", "stratum"], sort=True):
+            once = part.drop_duplicates("hash")
+            copies = part.groupby("hash").size()
+            yield Chunks(
+                (source, stratum),
+                once["hash"].to_numpy(np.uint64),
+                once["first"].to_numpy(np.uint64),
+                places(number, once["row"].to_numpy()),
+                copies.loc[once["hash"]].to_numpy(np.int64),
+                vectors[place_of.loc[once["hash"]].to_numpy()],
+            )
+
+    def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
+        """Return `DESCRIBED` and ``text`` of some rows."""
+        table = pq.read_table(self.path, columns=[*DESCRIBED, "text"]).take(pa.array(rows))
+        return table.to_pandas()
+
+
+@dataclass(frozen=True)
+class ChunkStage:
+    """Sampled documents to shards of chunks; small inputs share them."""
+
+    folder: Path
+    candidates: Path  # where the read stage wrote
+    cutoffs: Cutoffs
+    count: Callable[[Sequence[str]], list[int]]  # as the embedder does, which is not needed here
+    max_tokens: int
+    chunking: Chunking
+    rows: int  # most chunks of a shard
+
+    def __call__(self) -> Callable[[tuple[int, list[tuple[int, str]]]], None]:
+        """Make the chunker; return the function of one task."""
+        chunker = Chunker(self.count, self.chunking, self.max_tokens)
+        return lambda task: self.chunk(chunker, *task)
+
+    def chunk(self, chunker: Chunker, number: int, inputs: list[tuple[int, str]]) -> None:
+        """Chunk the documents of some inputs, given as number and source."""
+        by_source: dict[str, Counter[str]] = {}
+        shards: list[tuple[str, int]] = []
+        waiting: list[Report] = []
+        for source, documents in self._batches(inputs):
+            split = chunker.split(documents)
+            counts = by_source.setdefault(source, Counter(dict.fromkeys(LENGTHS, 0)))
+            counts["documents"] += len(documents)
+            for name in LENGTHS[1:]:
+                counts[name] += getattr(split, name)
+            for document, chunks in zip(documents, split.chunks, strict=True):
+                waiting += [_row(source, document, chunk) for chunk in chunks]
+            while len(waiting) >= self.rows:
+                shards.append(self._write(number, len(shards), waiting[: self.rows]))
+                waiting = waiting[self.rows :]
+        if waiting:
+            shards.append(self._write(number, len(shards), waiting))
+        totals = {name: sum(counts[name] for counts in by_source.values()) for name in LENGTHS[:3]}
+        mark_done(self.folder, number, {"shards": shards, **totals, "by_source": by_source})
+
+    def _batches(self, inputs: list[tuple[int, str]]) -> Iterator[tuple[str, list[Document]]]:
+        for number, source in inputs:
+            documents = sampled(self.candidates / f"{task_name(number)}.parquet", self.cutoffs)
+            for batch in batched(documents, _DOCUMENTS):
+                yield source, list(batch)
+
+    def _write(self, number: int, shard: int, rows: list[Report]) -> tuple[str, int]:
+        name = f"{task_name(number)}-{task_name(shard)}.parquet"
+        table = pa.Table.from_pylist(rows, CHUNK_SCHEMA)
+        with on_disk(self.folder / name), atomic_path(self.folder / name) as temporary:
+            pq.write_table(table, temporary, compression="zstd", row_group_size=1024)
+        return name, len(rows)
+
+
+def _row(source: str, document: Document, chunk: Chunk) -> Report:
+    return {
+        "source": source,
+        "stratum": document.stratum,
+        "document": document.document,
+        "chunk": chunk.chunk,
+        "start": chunk.start,
+        "end": chunk.end,
+        "text": chunk.text,
+        "hash": text_hash(chunk.text),
+        "first": occurrence_hash(source, document.document, chunk.chunk),
+    }
+
+
+@dataclass(frozen=True)
+class ChunkedDocuments:
+    """Chunks of the sample in shards."""
+
+    folder: Path
+    reports: list[Report]  # what chunking counted
+    min_tokens: int  # shortest text that is searched
+
+    def shards(self) -> list[TextShard]:
+        """Return the shards in order."""
+        files = [file for report in self.reports for file in report["shards"]]
+        return [TextShard(str(self.folder / name), size) for name, size in files]
+
+
+def chunk_documents(
+    corpus: CorpusListing,
+    embedded: EmbeddedItems,
+    sample: SampledDocuments,
+    out: Path,
+    execution: Execution,
+) -> ChunkedDocuments:
+    """Divide the documents of the sample into chunks."""
+    chunking, embedding = corpus.manifest.chunking, corpus.manifest.embedding
+    rows = corpus.manifest.search.shard_chunks
+    if chunking.min_tokens is None:
+        lengths: dict[str, list[int]] = {}
+        for item, tokens in zip(corpus.items, embedded.tokens, strict=True):
+            lengths.setdefault(item.benchmark, []).append(tokens)
+        least = shortest(list(lengths.values()), chunking.max_tokens or embedded.max_tokens)
+        chunking = chunking.model_copy(update={"min_tokens": least})
+    folder = stage_folder(
+        out, "chunk", sample.folder.name, chunking.model_dump(), embedding.model_dump(),
+        embedded.about, rows,
+    )  # fmt: skip
+    groups = list(enumerate(_grouped(corpus.inputs, sample.reports)))
+    tasks = {task_name(i): (i, group) for i, group in groups if not _is_chunked(folder, i)}
+    if tasks:
+        count = embedded.count
+        if count is None:
+            stage = ItemStage(embedding, execution.device)
+            none = {"none": (list[str](), True)}
+            [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
+            count = nothing.count
+        chunk = ChunkStage(
+            folder, sample.folder, sample.cutoffs, count, embedded.max_tokens, chunking, rows
+        )
+        for _ in execution.run("chunk", chunk, tasks, lambda task: len(task[1]), "files"):
+            pass
+    return ChunkedDocuments(
+        folder, read_reports(folder, len(groups)), max(1, chunking.min_tokens or 0)
+    )
+
+
+def _is_chunked(folder: Path, number: int) -> bool:
+    """Return whether a task is done, with its counts of short texts."""
+    # Earlier versions did not count them; the chunks are then made again, which are the same.
+    path = report_path(folder, number)
+    return path.exists() and "by_source" in read_json(path)
+
+
+def _grouped(inputs: Sequence[Input], read: list[Report]) -> Iterator[list[tuple[int, str]]]:
+    """Give inputs, as number and source, in groups of about `_BYTES` of candidates' text."""
+    group: list[tuple[int, str]] = []
+    size = 0.0
+    for number, (item, report) in enumerate(zip(inputs, read, strict=True)):
+        group.append((number, item.source))
+        size += report["bytes"] * report["candidates"] / max(1, sum(report["documents"].values()))
+        if size >= _BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

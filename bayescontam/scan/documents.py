@@ -1,33 +1,91 @@
-"""Documents of one input: read, and those in the sample."""
+"""The documents of a corpus: read, and sampled by strata.
 
+Samples are the same in whatever order the corpus is read. Every document has a priority: a hash
+of seed, source and name, as good as uniform over the 64-bit integers. Of a stratum with N
+documents, the ceil(share × N) of lowest priority are the sample: bottom-k sampling, which is
+simple random sampling without replacement, in every stratum apart [1]_. N is known only when
+all has been read, so every input is first thinned out to candidates, independently of all
+others; `cutoffs` then finds how far down each stratum is sampled.
+
+Thinning keeps a document if its priority is below 1.5 × share × 2⁶⁴, or no more than the
+256th lowest so far of its stratum in this input. Why nothing of the sample can get lost
+unnoticed: let c be the larger of both bounds when the input ends (2⁶⁴ if the input has fewer
+than 256 documents of the stratum). The 256th lowest only falls while reading, so every
+document with priority <= c was stored. Hence below the least c of all inputs the candidates are
+complete; if the k-th lowest candidate lies there, it is the k-th lowest document. That is
+verified for every stratum, and an error if it fails.
+
+How often it fails: never for k <= 256, as the k lowest documents of a stratum are then among
+the 256 lowest of their inputs. For k > 256, only if fewer than k = ceil(s N) of N documents lie
+below 1.5 s × 2⁶⁴. Their number is binomial with mean m = 1.5 s N > 384, and the Chernoff bound
+P(X <= (2/3) m) <= exp(-m (1/3 + (2/3) log(2/3))) is below 4e-11 at m = 384 and falls from there.
+
+References
+----------
+.. [1] E. Cohen and H. Kaplan (2007). Summarizing data using bottom-k sketches. Proceedings of
+   the 26th ACM Symposium on Principles of Distributed Computing, 225-234.
+   https://doi.org/10.1145/1281100.1281133
+"""
+
+import hashlib
+import heapq
+import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from itertools import batched
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from bayescontam._files import atomic_path
+from bayescontam._files import atomic_path, on_disk
+from bayescontam._runs import append_line
 from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.fields import Fields, Unreadable
+from bayescontam.scan.execution import (
+    LOG,
+    Execution,
+    Report,
+    mark_done,
+    read_reports,
+    report_path,
+    stage_folder,
+    task_name,
+)
 from bayescontam.scan.formats import (
     DAMAGED,
+    Fields,
     Tally,
-    arrow_records,
+    Unreadable,
+    dataset_records,
     json_records,
     parquet_records,
     text_record,
 )
-from bayescontam.scan.sampling import BottomKFilter, Cutoffs, priority
-from bayescontam.scan.sources import Input, compression, read_dataset
-from bayescontam.specs.corpus import Source
+from bayescontam.scan.items import CorpusListing
+from bayescontam.scan.sources import Input, compression, reason_of
+from bayescontam.specs.corpus import Reading, Source
 
+HIGHEST = 2**64 - 1
+"""Highest priority there is."""
+
+MARGIN = 1.5
+"""Candidates for each document of the sample, about."""
+
+SURE = 256
+"""Documents of lowest priority that are candidates in every stratum of an input."""
+_SLACK = 2**16
+_BATCH_ROWS = 2**17
+_FILES = 64
+"""Most files that are read as one task."""
 _GROUP_CHARACTERS = 2**23
 _GROUP_DOCUMENTS = 2**14
 _SCHEMA = pa.schema(
@@ -99,7 +157,7 @@ def _records(
     if item.kind == "parquet":
         return parquet_records(item.location, fields, tally)
     if item.kind == "dataset":
-        return arrow_records(read_dataset(item, source, fields), tally)
+        return dataset_records(item, source, fields, tally)
     raise ValueError(f"inputs of kind '{item.kind}' hold no documents")
 
 
@@ -118,12 +176,71 @@ def _document(record: Any, number: int, fields: Fields, tally: Tally, longest: i
 
 
 def _damage(item: Input, number: int, error: Exception) -> str:
-    code = getattr(error, "errno", None)
-    reason = os.strerror(code) if code else printable(str(error), 300)
+    reason = reason_of(error)
     if number:
         return f"damaged after record {number:,} ({reason})"
-    codec = "" if code else compression(item.location)
+    codec = "" if getattr(error, "errno", None) else compression(item.location)
     return f"cannot be read{f' as {codec}' if codec else ''} ({reason})"
+
+
+def priority(seed: int, source: str, document: str) -> int:
+    """Return the rank of a document in the lottery, uniform over the 64-bit integers."""
+    key = f"{seed}\x1f{source}\x1f{document}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
+
+
+class BottomKFilter:
+    """Decides which documents of one input may be in the sample."""
+
+    def __init__(self, share: float) -> None:
+        self._below = min(HIGHEST + 1, int(MARGIN * share * 2**64))
+        self._lowest: dict[str, list[int]] = {}
+
+    def keeps(self, stratum: str, rank: int) -> bool:
+        """Return whether to keep a document of priority `rank`."""
+        if self._below > HIGHEST:
+            return True
+        # A heap of negative numbers has the highest priority in front.
+        lowest = self._lowest.setdefault(stratum, [])
+        if len(lowest) < SURE:
+            heapq.heappush(lowest, -rank)
+            return True
+        if rank < -lowest[0]:
+            heapq.heapreplace(lowest, -rank)
+            return True
+        return rank < self._below or rank == -lowest[0]
+
+    def complete_to(self, stratum: str) -> int:
+        """Return the priority up to which every document of a stratum was stored."""
+        lowest = self._lowest.get(stratum, [])
+        if len(lowest) < SURE:
+            return HIGHEST
+        return max(self._below - 1, -lowest[0])
+
+
+@dataclass(frozen=True)
+class Cutoffs:
+    """What of every stratum is in the sample."""
+
+    # one row for each stratum of each source: `source`, `stratum`, `documents` (how many there
+    # are), `sampled` (how many are in the sample), `share` (achieved) and `cutoff` (uint64):
+    # documents of at most this priority are in the sample
+    table: pd.DataFrame
+
+    def of(self, source: str) -> dict[str, int]:
+        """Return the cut-offs of a source by stratum."""
+        rows = self.table[self.table["source"] == source]
+        return dict(zip(rows["stratum"], rows["cutoff"].tolist(), strict=True))
+
+
+def target(share: float, documents: int) -> int:
+    """Return how many documents of a stratum are sampled: ceil(share × documents).
+
+    >>> target(0.07, 100), target(0.01, 1), target(1.0, 5)
+    (7, 1, 5)
+    """
+    # The decimal number that was written: the binary one for 0.07 is a little more.
+    return math.ceil(Fraction(str(share)) * documents)
 
 
 def sample_input(
@@ -211,3 +328,188 @@ def _next_group(rows: Iterator[tuple[str, str, int, str]]) -> list[tuple[str, st
         if characters > _GROUP_CHARACTERS or len(group) == _GROUP_DOCUMENTS:
             break
     return group
+
+
+def cutoffs(
+    reports: Sequence[Mapping[str, Any]],
+    files: Sequence[str | os.PathLike[str]],
+    sources: Mapping[str, Source],
+) -> Cutoffs:
+    """Find how far down the priorities the sample of each stratum reaches."""
+    # Documents of one priority, whose names stand more than once in a source, are in it together.
+    pairs = list(zip(reports, files, strict=True))
+    rows: list[dict[str, Any]] = []
+    for name, source in sources.items():
+        own = [(report, file) for report, file in pairs if report["source"] == name]
+        if own:
+            rows += _source_rows(name, source.share, own)
+    columns = ["source", "stratum", "documents", "sampled", "share", "cutoff"]
+    return Cutoffs(pd.DataFrame(rows, columns=columns).astype({"cutoff": "uint64"}))
+
+
+def _source_rows(
+    name: str, share: float, own: list[tuple[Mapping[str, Any], Any]]
+) -> Iterator[dict[str, Any]]:
+    documents: Counter[str] = Counter()
+    complete_to: dict[str, int] = {}
+    for report, _ in own:
+        documents.update(report["documents"])
+        for stratum, to in report["complete_to"].items():
+            complete_to[stratum] = min(to, complete_to.get(stratum, HIGHEST))
+    if not documents:
+        raise _no_documents(name, [report for report, _ in own])
+    lowest = {stratum: _Lowest(target(share, count)) for stratum, count in documents.items()}
+    if share < 1:
+        for _, file in own:
+            _add_priorities(file, lowest)
+    for stratum, count in sorted(documents.items()):
+        cutoff, sampled = (HIGHEST, count) if share == 1 else lowest[stratum].cut()
+        if sampled < target(share, count) or cutoff > complete_to[stratum]:
+            raise _incomplete(name, stratum)
+        yield {
+            "source": name,
+            "stratum": stratum,
+            "documents": count,
+            "sampled": sampled,
+            "share": sampled / count,
+            "cutoff": cutoff,
+        }
+
+
+@dataclass
+class _Lowest:
+    """The lowest of many numbers, in memory for about twice as many."""
+
+    count: int  # how many are of interest, 1 or more
+    _held: list[NDArray[np.uint64]] = field(default_factory=list)
+    _size: int = 0
+
+    def add(self, values: NDArray[np.uint64]) -> None:
+        self._held.append(values)
+        self._size += len(values)
+        if self._size > 2 * self.count + _SLACK:
+            self._held = [self._lowest()]
+            self._size = len(self._held[0])
+
+    def cut(self) -> tuple[int, int]:
+        """Return the highest of the lowest, and how many numbers are at most that."""
+        lowest = self._lowest()
+        return (int(lowest.max()), len(lowest)) if len(lowest) else (0, 0)
+
+    def _lowest(self) -> NDArray[np.uint64]:
+        values = np.concatenate(self._held) if self._held else np.empty(0, np.uint64)
+        if len(values) <= self.count:
+            return values
+        values.partition(self.count - 1)
+        return values[values <= values[self.count - 1]]
+
+
+def _add_priorities(file: str | os.PathLike[str], lowest: Mapping[str, _Lowest]) -> None:
+    with pq.ParquetFile(file) as stored:
+        for group in range(stored.num_row_groups):
+            table = stored.read_row_group(group, columns=["stratum", "priority"], use_threads=False)
+            for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
+                for stratum, values in _by_stratum(batch):
+                    lowest[stratum].add(values)
+
+
+def _by_stratum(batch: pa.RecordBatch) -> Iterator[tuple[str, NDArray[np.uint64]]]:
+    codes = batch["stratum"].indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[order], return_index=True)
+    parts = np.split(batch["priority"].to_numpy()[order], starts[1:])
+    names = batch["stratum"].dictionary
+    for code, values in zip(found, parts, strict=True):
+        yield names[int(code)].as_py(), values
+
+
+def _no_documents(name: str, reports: list[Mapping[str, Any]]) -> DataError:
+    unreadable: Counter[str] = Counter()
+    for report in reports:
+        unreadable.update(report["unreadable"])
+    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in unreadable.most_common())
+    problem = f"no document in {len(reports):,} inputs ({reasons or 'all are empty'})"
+    advice = "Take the source out of the manifest, or fix its paths and the names of its fields."
+    return DataError([Fault(f"source '{printable(name)}'", problem)], advice)
+
+
+def _incomplete(name: str, stratum: str) -> DataError:
+    problem = f"stratum '{printable(stratum)}': too few candidates for its share of the sample"
+    advice = (
+        "Are names of documents repeated? Set `document` to a field that differs, or share = 1. "
+        "Otherwise it is chance, of less than 1 in 10,000,000,000: take another seed."
+    )
+    return DataError([Fault(f"source '{printable(name)}'", problem)], advice)
+
+
+@dataclass(frozen=True)
+class ReadStage:
+    """Inputs to candidates for the sample: one file of documents for each input."""
+
+    folder: Path
+    sources: dict[str, Source]
+    seed: int
+    reading: Reading
+    skip_unreadable: bool
+
+    def __call__(self) -> Callable[[Sequence[tuple[int, Input]]], None]:
+        """Return the function of one task."""
+        return self._read
+
+    def _read(self, inputs: Sequence[tuple[int, Input]]) -> None:
+        for number, item in inputs:
+            out = self.folder / f"{task_name(number)}.parquet"
+            with on_disk(out):
+                report = sample_input(
+                    item,
+                    self.sources[item.source],
+                    self.seed,
+                    out,
+                    max_record_bytes=self.reading.max_record_megabytes * 2**20,
+                    skip_damage=self.skip_unreadable,
+                )
+            mark_done(self.folder, number, report)
+
+
+@dataclass(frozen=True)
+class SampledDocuments:
+    """Documents of all inputs that may be in the sample, and which of them are."""
+
+    folder: Path
+    reports: list[Report]  # what reading counted, one for each input
+    cutoffs: Cutoffs
+
+
+def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> SampledDocuments:
+    """Read all inputs; list in ``scan.log`` what of them could not be read."""
+    inputs, sources, skip_unreadable = corpus.inputs, corpus.sources, corpus.skip_unreadable
+    seed, reading = corpus.manifest.seed, corpus.manifest.reading
+    specs = {name: source.model_dump() for name, source in sources.items()}
+    folder = stage_folder(
+        out, "read", seed, specs, reading.model_dump(), skip_unreadable,
+        [asdict(item) for item in inputs],
+    )  # fmt: skip
+    stage = ReadStage(folder, sources, seed, reading, skip_unreadable)
+    left = [pair for pair in enumerate(inputs) if not report_path(folder, pair[0]).exists()]
+    # Of many files, which are small then, several are one task.
+    groups = list(batched(left, max(1, min(_FILES, len(left) // _FILES))))
+    tasks = {task_name(group[0][0]): group for group in groups}
+    for _ in execution.run("read", stage, tasks, len, "files"):
+        pass
+    reports = read_reports(folder, len(inputs))
+    _log_unreadable(folder / "logged", reports, out / LOG)
+    files = [folder / f"{task_name(number)}.parquet" for number in range(len(inputs))]
+    return SampledDocuments(folder, reports, cutoffs(reports, files, sources))
+
+
+def _log_unreadable(mark: Path, reports: list[Report], log: Path) -> None:
+    """Log records that could not be read, once."""
+    if mark.exists():
+        return
+    for report in reports:
+        for record, reason in report["listed"]:
+            append_line(log, f"unreadable: {report['path']}: record {record}: {reason}")
+        more = sum(report["unreadable"].values()) - len(report["listed"])
+        if more > 0:
+            append_line(log, f"unreadable: {report['path']}: {more:,} more records")
+    mark.touch()

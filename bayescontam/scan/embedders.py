@@ -104,10 +104,7 @@ def _features(words: list[str]) -> Iterable[str]:
 
 
 class TokenCounter:
-    """Counts tokens: special ones left out, nothing cut.
-
-    It holds no weights and can be pickled, so that texts are counted where no model is.
-    """
+    """Counts tokens, special ones left out and nothing cut; pickled without any weights."""
 
     def __init__(self, tokenizer: Any) -> None:
         fast = getattr(tokenizer, "backend_tokenizer", tokenizer)
@@ -260,10 +257,8 @@ class TransformerEmbedder:
 def _batches(
     lengths: NDArray[np.int64], added: int, batch_tokens: int
 ) -> Iterator[NDArray[np.int64]]:
-    """Give rows of like lengths, longest first; padded, a batch has `batch_tokens` at most.
-
-    A row of no length is in no batch, one of more than `batch_tokens` in its own.
-    """
+    """Give rows of like lengths, longest first; padded, a batch has `batch_tokens` at most."""
+    # Those of no length are in no batch.
     order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
     while len(order):
         rows = max(1, batch_tokens // (int(lengths[order[0]]) + added))
@@ -296,10 +291,7 @@ def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
 
 @functools.lru_cache(maxsize=1)
 def shared_embedder(spec: Embedding, device: str) -> Embedder:
-    """Return `load_embedder`'s, the same for calls in a row: stages of one process share it.
-
-    On a GPU there may be no room for a second one.
-    """
+    """Return `load_embedder`'s, one for all stages of a process: a GPU may have no room for two."""
     return load_embedder(spec, device)
 
 
@@ -318,11 +310,7 @@ def load_minilm(spec: Embedding, device: str | None) -> TransformerEmbedder:
 
 
 def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
-    """Load a sentence-transformers or Hugging Face model from a folder or by name.
-
-    A model that was downloaded before is taken as it is; only others are requested from the
-    Hugging Face hub.
-    """
+    """Load a sentence-transformers or Hugging Face model from a folder, the cache or the hub."""
     folder = _folder(spec)
     if folder.is_dir():
         return _load(spec, str(folder), device, local_files_only=True)
@@ -342,10 +330,7 @@ def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
 
 
 def weights_sha256(folder: Path) -> str:
-    """Return the SHA-256 of the weights in a folder, of several files one after the other.
-
-    The empty string where there are none.
-    """
+    """Return the SHA-256 of the weights in a folder, one file after the other; "" without any."""
     files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("*.bin"))
     digest = hashlib.sha256()
     for path in files:

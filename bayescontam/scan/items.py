@@ -3,8 +3,9 @@
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -13,19 +14,32 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayescontam._bounds import Bounds, spelled
-from bayescontam._files import atomic_path
+from bayescontam._files import atomic_path, on_disk, sha256
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells
 from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.embedders import shared_embedder
-from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up
-from bayescontam.scan.formats import Tally, json_records, parquet_records
-from bayescontam.scan.search import one_thread
-from bayescontam.scan.sources import compression, is_named, is_remote, open_decompressed
-from bayescontam.scan.vectors import VectorFile
-from bayescontam.specs.corpus import Benchmark, Embedding
+from bayescontam.scan.execution import Execution, one_thread, stage_folder, task_name
+from bayescontam.scan.formats import (
+    ABSENT,
+    Fields,
+    Tally,
+    Unreadable,
+    json_records,
+    look_up,
+    parquet_records,
+)
+from bayescontam.scan.sources import (
+    Input,
+    compression,
+    is_named,
+    is_remote,
+    open_decompressed,
+    reason_of,
+)
+from bayescontam.specs.corpus import Benchmark, Embedding, Manifest, Source
 
 type Rows = list[tuple[int, Any]]
 """Numbers of rows, from 1, and what they hold; see `bayescontam.scan.formats`."""
@@ -37,6 +51,8 @@ _ADVICE = (
 )
 _LONGEST = 2**28
 """Bytes of the longest line."""
+_ITEMS = 256
+"""Items that are embedded as one task."""
 type Vectors = NDArray[np.float32]
 
 
@@ -69,7 +85,7 @@ def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
         tally = Tally()
         rows = list(_bounded(_rows(path, fields, tally), path, tally))
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError([Fault(path, f"cannot be read ({_reason(error)})")]) from error
+        raise DataError([Fault(path, f"cannot be read ({reason_of(error)})")]) from error
     if faults := [*_faults(rows, fields), *_repeated(rows, fields)]:
         raise DataError(sorted(faults, key=lambda fault: fault.row or 0), _ADVICE)
     return [
@@ -123,8 +139,8 @@ def _csv_rows(path: str, fields: Fields) -> Rows:
 
 def _csv_row(header: list[str], cells: list[str]) -> dict[str, str] | Unreadable:
     if len(cells) != len(header):
-        more = len(cells) > len(header)
-        return Unreadable(f"{'more' if more else 'fewer'} cells than the header has")
+        more = "more" if len(cells) > len(header) else "fewer"
+        return Unreadable(f"{more} cells than the header has")
     try:
         "".join(cells).encode()
     except UnicodeEncodeError:
@@ -145,12 +161,8 @@ def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
             yield Fault(fields.path, f"no row has this field; fields there: {there}", None, field)
     for number, row in rows:
         if not isinstance(row, dict):
-            bad = (
-                row
-                if isinstance(row, Unreadable)
-                else f"got {format_value(row)}; an object is needed"
-            )
-            yield Fault(fields.path, str(bad), number)
+            got = f"got {format_value(row)}; an object is needed"
+            yield Fault(fields.path, str(row) if isinstance(row, Unreadable) else got, number)
             continue
         for field in wanted:
             if problem := _problem(row, field, is_text=field in fields.text):
@@ -185,9 +197,33 @@ def _name(value: Any) -> str:
     return value if isinstance(value, str) and value.strip() else ""
 
 
-def _reason(error: Exception) -> str:
-    code = getattr(error, "errno", None)
-    return os.strerror(code) if code else printable(str(error), 300)
+@dataclass(frozen=True)
+class CorpusListing:
+    """Items and what they are looked for in, as it is before anything of it is read."""
+
+    manifest: Manifest
+    items: list[Item]
+    given: dict[str, Vectors]  # vectors of the items of benchmarks that come with them
+    sources: dict[str, Source]
+    inputs: list[Input]  # texts
+    vector_inputs: list[Input]
+    notes: list[str]  # what was passed over
+    skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Everything that the results depend on."""
+        return {
+            "manifest": self.manifest.hash,
+            "--skip-unreadable": self.skip_unreadable,
+            "items": _hash(self.items),
+            "vectors of items": {k: sha256(v.tobytes()) for k, v in self.given.items()},
+            "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
+        }
+
+
+def _hash(objects: Sequence[Item | Input]) -> str:
+    return sha256(repr([asdict(one) for one in objects]).encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True)
@@ -223,32 +259,40 @@ class ItemStage:
         return embed
 
 
-def given_vectors(benchmark: Benchmark, items: int, base: Path) -> Vectors | None:
-    """Return the vectors that a benchmark comes with, (items, dims), if it does."""
-    if benchmark.vectors is None:
-        return None
-    path = base / os.path.expanduser(benchmark.vectors)  # noqa: PTH111 (pathlib's raises)
-    file = VectorFile(str(path), "")
-    rows, dims = file.shape()
-    if rows != items:
-        problem = f"holds {rows:,} vectors, the benchmark has {items:,} items"
-        raise DataError([Fault(str(path), problem)])
-    parts = [part.astype(np.float32) for part in file.read(0, rows)]
-    vectors = np.concatenate(parts or [np.empty((0, dims), np.float32)])
-    odd = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if len(odd):
-        raise DataError([Fault(str(path), "is not finite", row=int(odd[0]) + 1)])
-    return vectors
+def embed_items(corpus: CorpusListing, out: Path, execution: Execution) -> EmbeddedItems:
+    """Return vectors and lengths of all items."""
+    items, given, embedding = corpus.items, corpus.given, corpus.manifest.embedding
+    texts = [item.text for item in items if item.benchmark not in given]
+    if not texts and not corpus.inputs:  # no embedder is needed
+        nothing = EmbeddedItems(np.empty((0, 0), np.float32), [], 0, {"model": "given"})
+        return _joined(items, given, nothing)
+    conditions = embedding.model_dump(), execution.device, texts
+    path = stage_folder(out, "items", *conditions) / "items.npz"
+    if path.exists():
+        return _joined(items, given, _load(path))
+    starts = range(0, max(1, len(texts)), _ITEMS)
+    tasks = {task_name(i): (texts[i : i + _ITEMS], i == 0) for i in starts}
+    stage = ItemStage(embedding, execution.device)
+    results = dict(execution.run("items", stage, tasks, lambda task: len(task[0]), "items"))
+    parts: list[EmbeddedItems] = [results[key] for key in tasks]
+    embedded = replace(
+        parts[0],
+        vectors=np.concatenate([part.vectors for part in parts]),
+        tokens=[count for part in parts for count in part.tokens],
+    )
+    with on_disk(path):
+        _save(path, embedded)
+    return _joined(items, given, embedded)
 
 
-def joined(
-    sizes: dict[str, int], given: dict[str, Vectors], embedded: EmbeddedItems
+def _joined(
+    items: Sequence[Item], given: dict[str, Vectors], embedded: EmbeddedItems
 ) -> EmbeddedItems:
     """Return all items: those of benchmarks with given vectors, and those that were embedded."""
     parts: dict[str, Vectors] = {}
     tokens: list[int] = []
     at = 0
-    for name, size in sizes.items():
+    for name, size in Counter(item.benchmark for item in items).items():
         if name in given:
             parts[name] = given[name]
             tokens += [0] * size
@@ -264,8 +308,8 @@ def joined(
     return replace(embedded, vectors=np.concatenate(list(parts.values())), tokens=tokens)
 
 
-def save_embedded(path: Path, embedded: EmbeddedItems) -> None:
-    """Write embedded items, without their function."""
+def _save(path: Path, embedded: EmbeddedItems) -> None:
+    """Write embedded items, without the function that counts."""
     about = {"max_tokens": embedded.max_tokens, "about": embedded.about}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(
@@ -276,8 +320,7 @@ def save_embedded(path: Path, embedded: EmbeddedItems) -> None:
         )
 
 
-def load_embedded(path: Path) -> EmbeddedItems:
-    """Read what `save_embedded` wrote."""
+def _load(path: Path) -> EmbeddedItems:
     with np.load(path) as file:
         about = json.loads(file["about"].tobytes())
         return EmbeddedItems(file["vectors"], file["tokens"].tolist(), **about)

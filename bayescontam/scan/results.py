@@ -1,12 +1,12 @@
 """The class `Scan`: tables of a finished scan, on disk and in memory."""
 
-import importlib.metadata
 import os
-from collections import Counter
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayescontam._files import atomic_path, on_disk
+from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam._runs import read_json
-from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.items import EmbeddedItems, Item
-from bayescontam.scan.lexical import lexical_scores
-from bayescontam.scan.pipeline import LENGTHS, ChunkedDocuments, CorpusListing, SampledDocuments
-from bayescontam.scan.shards import DESCRIBED, Shard, split_places
-from bayescontam.scan.sketch import Sketch
-from bayescontam.specs.corpus import Lexical, Manifest, Search
+from bayescontam.scan.chunking import DESCRIBED
+from bayescontam.scan.items import Item
+from bayescontam.scan.search import Shard
+from bayescontam.scan.sketch import Sketch, split_places
+from bayescontam.specs.corpus import Lexical, Search
 
 if TYPE_CHECKING:
     from bayescontam.evidence.curve import Curve
@@ -37,6 +36,12 @@ _PLACED = ["document", "chunk", "start", "end", "source", "stratum", "copies", "
 TEXTS = pa.schema([("chunk_id", pa.uint64()), ("text", pa.large_string())])
 LEVELS = (0.7, 0.8, 0.9)
 """Cosines that items are counted at."""
+type Words = list[int]
+"""The words of a text in order, each as its number in a vocabulary."""
+
+_SINGLE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Characters of scripts that put no spaces between words: Han and kana."""
+_WORD = re.compile(rf"\d+(?:\.\d+)+|[{_SINGLE}]|[^\W{_SINGLE}]+(?:'[^\W{_SINGLE}]+)*")
 
 
 @dataclass(frozen=True)
@@ -247,15 +252,13 @@ def _look_up(
     lexical: Lexical,
     bar: bool,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Describe all places and score the best matches, one shard after the other.
-
-    Texts are written as they are met: those of all matches may not fit into memory.
-    """
+    """Describe all places and score the best matches, one shard after the other."""
     columns = ["where", "chunk_id"]
     known = pd.concat([top[columns], tail[columns]]).drop_duplicates("where")
     chunk_of = known.set_index("where")["chunk_id"].sort_index()
     best = dict(iter(top.groupby(split_places(top["where"].to_numpy())[0])))
     described, scores = [], []
+    # Texts are written as they are met: those of all matches may not fit into memory.
     path = folder / "texts.parquet"
     with (
         on_disk(path),
@@ -333,175 +336,6 @@ def _items(found: SearchTables) -> pd.DataFrame:
     )
 
 
-_PACKAGES = (
-    "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
-    "numba", "numpy", "pyarrow", "rapidfuzz",
-)  # fmt: skip
-
-
-def record_of(
-    corpus: CorpusListing,
-    embedded: EmbeddedItems,
-    sample: SampledDocuments,
-    chunked: ChunkedDocuments,
-    found: SearchTables,
-    seconds: dict[str, float],
-) -> dict[str, Any]:
-    """Return the content of ``scan.json``."""
-    manifest, sketch, search = corpus.manifest, found.sketch, corpus.manifest.search
-    versions = {name: version for name in _PACKAGES if (version := _version(name))}
-    documents, short = _documents(sample, chunked), _short(chunked)
-    return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": versions.get("bayescontam", ""),
-        "versions": versions,
-        "manifest": {
-            "name": manifest.name,
-            "hash": manifest.hash,
-            "summary": manifest.summary,
-            "text": manifest.text,
-        },
-        "seed": manifest.seed,
-        "embedder": embedded.about,
-        "documents": documents,
-        "chunks": {
-            "made": sketch.total,
-            "distinct": sketch.tallies.get("texts", 0),
-            "short_pieces": sum(report["short_pieces"] for report in chunked.reports),
-            "min_tokens": chunked.min_tokens,
-        },
-        "short": short,
-        "strata": _strata_of(sample, sketch),
-        "benchmarks": _benchmarks(manifest, found),
-        "search": {
-            "queries": len(corpus.items),
-            "chunks": sketch.total,
-            "pairs": sketch.total * len(corpus.items),
-            "shards": len(found.shards),
-            "top_k": search.top_k,
-            "tail_share": search.tail_share,
-            "tail_size": search.tail_size,
-        },
-        "seconds": {stage: round(time, 3) for stage, time in seconds.items()},
-        "notes": [
-            *corpus.notes,
-            *_reading_notes(documents),
-            *_short_notes(short, chunked.min_tokens),
-            *_cut_notes(found),
-        ],
-    }
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""  # not every scan needs every package
-
-
-def _documents(sample: SampledDocuments, chunked: ChunkedDocuments) -> dict[str, Any]:
-    unreadable, without, damaged = Counter[str](), Counter[str](), {}
-    for report in sample.reports:
-        unreadable.update(report["unreadable"])
-        without.update(report["without"])
-        if report["damage"]:
-            damaged[report["path"]] = report["damage"]
-    return {
-        "read": sum(sum(report["documents"].values()) for report in sample.reports),
-        "bytes": sum(report["bytes"] for report in sample.reports),
-        "unreadable": dict(sorted(unreadable.items())),
-        "damaged": {
-            report["path"]: report["damage"] for report in sample.reports if report["damage"]
-        },
-        "without": dict(sorted(without.items())),
-        "sampled": sum(report["documents"] for report in chunked.reports),
-        "short": sum(report["short"] for report in chunked.reports),
-    }
-
-
-def _short(chunked: ChunkedDocuments) -> dict[str, dict[str, int]]:
-    """Return for each source how many documents and tokens were sampled, and how many short."""
-    table: dict[str, dict[str, int]] = {}
-    for report in chunked.reports:
-        for source, counts in report["by_source"].items():
-            known = table.setdefault(source, dict.fromkeys(LENGTHS, 0))
-            for name in LENGTHS:
-                known[name] += counts[name]
-    return dict(sorted(table.items()))
-
-
-def _strata_of(sample: SampledDocuments, sketch: Sketch) -> list[dict[str, Any]]:
-    searched = sketch.chunks
-    table: list[dict[str, Any]]
-    table = sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
-    known = {(row["source"], row["stratum"]) for row in table}
-    rows = [{**row, "chunks": searched.get((row["source"], row["stratum"]), 0)} for row in table]
-    # Ready vectors are chunks without documents.
-    return rows + [
-        {"source": source, "stratum": stratum, "share": 1.0, "chunks": chunks}
-        for (source, stratum), chunks in sorted(searched.items())
-        if (source, stratum) not in known
-    ]
-
-
-def _benchmarks(manifest: Manifest, found: SearchTables) -> list[dict[str, Any]]:
-    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
-    cut = pd.Series([tokens > found.max_tokens for tokens in found.tokens], dtype=bool)
-    return [
-        {
-            "benchmark": benchmark,
-            "items": len(items),
-            "text_mode": modes.get(str(benchmark), "input"),
-            "cut": int(items.sum()),
-        }
-        for benchmark, items in cut.groupby([item.benchmark for item in found.items], sort=False)
-    ]
-
-
-def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
-    """Give sentences on documents that could not be read, were incomplete, or not sampled."""
-    if documents["unreadable"]:
-        reasons = ", ".join(f"{n:,} {why}" for why, n in documents["unreadable"].items())
-        total = sum(documents["unreadable"].values())
-        yield f"{total:,} records could not be read ({reasons}); scan.log lists them"
-    for path, damage in documents["damaged"].items():
-        yield f"{path}: {damage}; what stands behind the damage was not scanned"
-    for field, count in documents["without"].items():
-        yield f"{count:,} documents have no '{printable(field)}'"
-    if documents["sampled"] < documents["read"]:
-        share = documents["sampled"] / documents["read"]
-        yield (
-            f"{documents['sampled']:,} of {documents['read']:,} documents ({share:.2%}) were "
-            "sampled: an item without a match may have one in the rest"
-        )
-
-
-def _short_notes(short: dict[str, dict[str, int]], least: int) -> Iterator[str]:
-    """Give sentences on what was not searched because it is short."""
-    whole = {name: sum(counts[name] for counts in short.values()) for name in LENGTHS}
-    if whole["short"]:
-        share = whole["short"] / whole["documents"]
-        tokens = whole["short_tokens"] / max(1, whole["tokens"])
-        yield (
-            f"{whole['short']:,} of {whole['documents']:,} documents ({share:.2%}, with"
-            f" {tokens:.2%} of the tokens) have fewer than {least} tokens and were not searched"
-        )
-    if whole["short_pieces"]:
-        yield (
-            f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
-            " and were not searched"
-        )
-
-
-def _cut_notes(found: SearchTables) -> Iterator[str]:
-    """Give a sentence on items that are longer than the embedder sees."""
-    if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
-        yield (
-            f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
-            " that the embedder sees: only their beginning was looked for"
-        )
-
-
 def by_benchmark(scan: Scan) -> pd.DataFrame:
     """Return one row for each benchmark."""
     best = scan.matches[scan.matches["rank"] == 1]
@@ -516,3 +350,80 @@ def by_benchmark(scan: Scan) -> pd.DataFrame:
              "top_cosine_low": low, "top_cosine_high": high, **shares}
         )  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text: lower case, without punctuation.
+
+    Numbers stay whole (``3.14``), and so do identifiers of programs (``top_k``) and words
+    with an apostrophe. Where scripts put no spaces, each character is a word.
+
+    >>> words("Don't round 3.14: call top_k(x)!")
+    ["don't", 'round', '3.14', 'call', 'top_k', 'x']
+    """
+    return _WORD.findall(unicodedata.normalize("NFC", text).lower().replace("’", "'"))
+
+
+def lexical_scores(pairs: Sequence[tuple[str, str]], spec: Lexical) -> pd.DataFrame:
+    """Return the lexical baselines of pairs of texts; each text is split into words once.
+
+    .. [1] Broder 1997, On the resemblance and containment of documents,
+       doi:10.1109/SEQUEN.1997.666900
+    .. [2] Chowdhery et al. 2022, PaLM (8-grams, 70 %), arXiv:2204.02311
+    .. [3] Brown et al. 2020, Language models are few-shot learners (13-grams),
+       arXiv:2005.14165
+    .. [4] Lin 2004, ROUGE: a package for automatic evaluation of summaries,
+       https://aclanthology.org/W04-1013
+    """
+    texts = _numbered(pairs)
+    columns = [f"ngram_{n}" for n in spec.ngrams]
+    columns += ["jaccard"] * spec.jaccard + ["rouge_l"] * spec.rouge_l
+    scores = np.empty((len(pairs), len(columns)), dtype=np.float32)
+    rows = sorted(range(len(pairs)), key=lambda row: pairs[row][0])
+    for item, same in groupby(rows, key=lambda row: pairs[row][0]):
+        compare = _Item(texts[item], spec)
+        for row in same:
+            scores[row] = compare.scores(texts[pairs[row][1]])
+    return pd.DataFrame(scores, columns=columns)
+
+
+def _numbered(pairs: Sequence[tuple[str, str]]) -> dict[str, Words]:
+    """Return the words of every text, numbered alike."""
+    vocabulary: dict[str, int] = {}
+    return {
+        text: [vocabulary.setdefault(word, len(vocabulary)) for word in words(text)]
+        for text in dict.fromkeys(text for pair in pairs for text in pair)
+    }
+
+
+class _Item:
+    """An item, ready to be compared with many chunks."""
+
+    def __init__(self, item: Words, spec: Lexical) -> None:
+        self.item = item
+        self.spec = spec
+        self.distinct = set(item)
+        self.ngrams = {n: set(_ngrams(item, n)) for n in spec.ngrams}
+        self.common = require("rapidfuzz.distance", "scan").LCSseq.similarity
+
+    def scores(self, chunk: Words) -> list[float]:
+        """Return the baselines with `chunk`, in the order of the columns."""
+        result = [
+            _ratio(len(ngrams.intersection(_ngrams(chunk, n))), len(ngrams))
+            for n, ngrams in self.ngrams.items()
+        ]
+        if self.spec.jaccard:
+            shared = len(self.distinct.intersection(chunk))
+            result.append(_ratio(shared, len(self.distinct) + len(set(chunk)) - shared))
+        if self.spec.rouge_l:
+            shared = self.common(self.item, chunk)
+            result.append(_ratio(2 * shared, len(self.item) + len(chunk)))
+        return result
+
+
+def _ngrams(text: Words, n: int) -> Iterator[tuple[int, ...]]:
+    return zip(*(text[start:] for start in range(n)), strict=False)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")

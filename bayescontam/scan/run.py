@@ -1,38 +1,43 @@
-"""From a corpus manifest to the folder of a finished scan."""
+"""A scan from a corpus manifest to the folder of its results, and what is recorded of it."""
 
+import dataclasses
+import importlib.metadata
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
 from typing import Any, Literal
 
-from bayescontam._files import on_disk, write_text
+from bayescontam._files import on_disk, sha256, write_text
 from bayescontam._runs import claimed_folder, write_json
-from bayescontam._text import printable
-from bayescontam.errors import DataError, UsageError
+from bayescontam._text import join_list, printable
+from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.parallel import ray_cluster
-from bayescontam.scan.pipeline import (
-    WORK,
-    CorpusListing,
-    Execution,
-    chunk_documents,
-    embed_items,
-    list_corpus,
-    sample_documents,
-    search_shards,
-    vector_shards,
-)
-from bayescontam.scan.results import RECORD, Scan, SearchTables, record_of, write_tables
+from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments, chunk_documents
+from bayescontam.scan.documents import SampledDocuments, sample_documents
+from bayescontam.scan.execution import WORK, Execution
+from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, read_items
+from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
+from bayescontam.scan.search import search_shards, vector_shards
+from bayescontam.scan.sketch import Sketch
+from bayescontam.scan.sources import list_inputs
 from bayescontam.scan.synthetic import generate
-from bayescontam.specs.corpus import Manifest
+from bayescontam.scan.vectors import given_vectors
+from bayescontam.specs.corpus import Benchmark, Manifest, Source
 from bayescontam.specs.registry import load_manifest
 
 __all__ = ["Scan", "run_scan"]
 
 _STAGE = re.compile(r"(items|read|chunk|search)-[0-9a-f]{16}")
+_PACKAGES = (
+    "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
+    "numba", "numpy", "pyarrow", "rapidfuzz",
+)  # fmt: skip
 
 
 def run_scan(
@@ -139,6 +144,41 @@ def run_scan(
     return Scan.load(folder)
 
 
+def list_corpus(
+    manifest: Manifest,
+    benchmarks: Sequence[Benchmark],
+    sources: Sequence[Source],
+    base: Path,
+    out: Path,
+    skip_unreadable: bool,
+) -> CorpusListing:
+    """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
+    items = [item for benchmark in benchmarks for item in read_items(benchmark, base)]
+    sizes = Counter(item.benchmark for item in items)
+    vectors = {b.name: given_vectors(b, sizes[b.name], base) for b in benchmarks}
+    notes: list[str] = []
+    inputs = [item for source in sources for item in list_inputs(source, base, notes)]
+    if manifest.generated is not None:
+        # Written anew at every start: the content is identified by what it is made from.
+        made = sha256(f"{manifest.seed} {manifest.generated!r}".encode())
+        inputs = [dataclasses.replace(item, stamp=made) for item in inputs]
+    else:
+        own, found = out.resolve(), len(inputs)
+        inputs = [item for item in inputs if own not in Path(item.location).resolve().parents]
+        if count := found - len(inputs):
+            notes.append(f"files in the folder of the scan itself were passed over: {count:,}")
+    return CorpusListing(
+        manifest,
+        items,
+        {name: given for name, given in vectors.items() if given is not None},
+        {source.name: source for source in sources},
+        [item for item in inputs if item.kind != "vectors"],
+        [item for item in inputs if item.kind == "vectors"],
+        notes,
+        skip_unreadable,
+    )
+
+
 def _search(
     corpus: CorpusListing, out: Path, execution: Execution
 ) -> tuple[SearchTables, dict[str, Any]]:
@@ -149,7 +189,7 @@ def _search(
     def timed(stage: str) -> Iterator[None]:
         start = time.perf_counter()
         yield
-        seconds[stage] = time.perf_counter() - start
+        seconds[stage] = round(time.perf_counter() - start, 3)
 
     # First, since it finds out whether the embedder is there.
     with timed("items"):
@@ -160,9 +200,11 @@ def _search(
         chunked = chunk_documents(corpus, embedded, sample, out, execution)
     with timed("search"):
         shards = [*chunked.shards(), *vector_shards(corpus)]
+        if not shards:
+            raise _nothing(corpus, chunked)
         sketch = search_shards(corpus, embedded, chunked, shards, out, execution)
     found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
-    return found, record_of(corpus, embedded, sample, chunked, found, seconds)
+    return found, _record(corpus, embedded, sample, chunked, found, seconds)
 
 
 def _holds_scan(folder: Path) -> bool:
@@ -189,3 +231,162 @@ def _refuse_other(folder: Path, done: dict[str, Any], key: dict[str, Any]) -> No
             f"{printable(str(folder))}: holds a finished scan, and this has changed since: "
             f"{', '.join(changed)}; choose another folder, or pass --replace to lose that scan"
         )
+
+
+def _record(
+    corpus: CorpusListing,
+    embedded: EmbeddedItems,
+    sample: SampledDocuments,
+    chunked: ChunkedDocuments,
+    found: SearchTables,
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """Return the content of ``scan.json``."""
+    manifest, sketch, search = corpus.manifest, found.sketch, corpus.manifest.search
+    versions = {name: version for name in _PACKAGES if (version := _version(name))}
+    documents, short = _documents(sample, chunked), _short(chunked)
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": versions.get("bayescontam", ""),
+        "versions": versions,
+        "manifest": {
+            "name": manifest.name,
+            "hash": manifest.hash,
+            "summary": manifest.summary,
+            "text": manifest.text,
+        },
+        "seed": manifest.seed,
+        "embedder": embedded.about,
+        "documents": documents,
+        "chunks": {
+            "made": sketch.total,
+            "distinct": sketch.tallies.get("texts", 0),
+            "short_pieces": sum(report["short_pieces"] for report in chunked.reports),
+            "min_tokens": chunked.min_tokens,
+        },
+        "short": short,
+        "strata": _strata_of(sample, sketch),
+        "benchmarks": _benchmarks(manifest, found),
+        "search": {
+            "queries": len(corpus.items),
+            "chunks": sketch.total,
+            "pairs": sketch.total * len(corpus.items),
+            "shards": len(found.shards),
+            "top_k": search.top_k,
+            "tail_share": search.tail_share,
+            "tail_size": search.tail_size,
+        },
+        "seconds": seconds,
+        "notes": [
+            *corpus.notes,
+            *_reading_notes(documents),
+            *_length_notes(short, chunked.min_tokens, found),
+        ],
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""  # not every scan needs every package
+
+
+def _documents(sample: SampledDocuments, chunked: ChunkedDocuments) -> dict[str, Any]:
+    unreadable, without = Counter[str](), Counter[str]()
+    for report in sample.reports:
+        unreadable.update(report["unreadable"])
+        without.update(report["without"])
+    damaged = {report["path"]: report["damage"] for report in sample.reports if report["damage"]}
+    return {
+        "read": sum(sum(report["documents"].values()) for report in sample.reports),
+        "bytes": sum(report["bytes"] for report in sample.reports),
+        "unreadable": dict(sorted(unreadable.items())),
+        "damaged": damaged,
+        "without": dict(sorted(without.items())),
+        "sampled": sum(report["documents"] for report in chunked.reports),
+        "short": sum(report["short"] for report in chunked.reports),
+    }
+
+
+def _short(chunked: ChunkedDocuments) -> dict[str, Counter[str]]:
+    """Return for each source how many documents and tokens were sampled, and how many short."""
+    table: dict[str, Counter[str]] = {}
+    for report in chunked.reports:
+        for source, counts in report["by_source"].items():
+            table.setdefault(source, Counter(dict.fromkeys(LENGTHS, 0))).update(counts)
+    return dict(sorted(table.items()))
+
+
+def _strata_of(sample: SampledDocuments, sketch: Sketch) -> list[dict[str, Any]]:
+    left = dict(sketch.chunks)
+    table: list[dict[str, Any]]
+    table = sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
+    rows = [{**row, "chunks": left.pop((row["source"], row["stratum"]), 0)} for row in table]
+    # Those that are left are of ready vectors: chunks without documents.
+    return rows + [
+        {"source": source, "stratum": stratum, "share": 1.0, "chunks": chunks}
+        for (source, stratum), chunks in sorted(left.items())
+    ]
+
+
+def _benchmarks(manifest: Manifest, found: SearchTables) -> list[dict[str, Any]]:
+    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
+    cut: dict[str, list[bool]] = {}
+    for item, tokens in zip(found.items, found.tokens, strict=True):
+        cut.setdefault(item.benchmark, []).append(tokens > found.max_tokens)
+    return [
+        {"benchmark": b, "items": len(own), "text_mode": modes.get(b, "input"), "cut": sum(own)}
+        for b, own in cut.items()
+    ]
+
+
+def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
+    """Give sentences on documents that could not be read, were incomplete, or not sampled."""
+    if documents["unreadable"]:
+        reasons = ", ".join(f"{n:,} {why}" for why, n in documents["unreadable"].items())
+        total = sum(documents["unreadable"].values())
+        yield f"{total:,} records could not be read ({reasons}); scan.log lists them"
+    for path, damage in documents["damaged"].items():
+        yield f"{path}: {damage}; what stands behind the damage was not scanned"
+    for field, count in documents["without"].items():
+        yield f"{count:,} documents have no '{printable(field)}'"
+    if documents["sampled"] < documents["read"]:
+        share = documents["sampled"] / documents["read"]
+        yield (
+            f"{documents['sampled']:,} of {documents['read']:,} documents ({share:.2%}) were "
+            "sampled: an item without a match may have one in the rest"
+        )
+
+
+def _length_notes(short: dict[str, Counter[str]], least: int, found: SearchTables) -> Iterator[str]:
+    """Give sentences on what was not searched because it is short, and on items that are cut."""
+    whole = {name: sum(counts[name] for counts in short.values()) for name in LENGTHS}
+    if whole["short"]:
+        share = whole["short"] / whole["documents"]
+        tokens = whole["short_tokens"] / max(1, whole["tokens"])
+        yield (
+            f"{whole['short']:,} of {whole['documents']:,} documents ({share:.2%}, with"
+            f" {tokens:.2%} of the tokens) have fewer than {least} tokens and were not searched"
+        )
+    if whole["short_pieces"]:
+        yield (
+            f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
+            " and were not searched"
+        )
+    if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
+        yield (
+            f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
+            " that the embedder sees: only their beginning was looked for"
+        )
+
+
+def _nothing(corpus: CorpusListing, chunked: ChunkedDocuments) -> DataError:
+    short = sum(report["short"] for report in chunked.reports)
+    documents = sum(report["documents"] for report in chunked.reports)
+    problem = (
+        f"nothing to search: {documents:,} documents, {short:,} of them below"
+        f" {chunked.min_tokens} tokens"
+    )
+    advice = "Lower chunking.min_tokens (--min-tokens), or name other files."
+    return DataError([Fault(join_list(corpus.sources), problem)], advice)

@@ -1,19 +1,41 @@
 """Exact search: vectors of chunks against those of all items."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bayescontam._files import on_disk, sha256
 from bayescontam._optional import require
-from bayescontam.scan.kernels import BINS, CANDIDATE, count_block, flush, place_all
-from bayescontam.scan.sketch import ENTRY, Sketch, Stratum
+from bayescontam._runs import append_line
+from bayescontam.errors import DataError, Fault
+from bayescontam.scan.chunking import ChunkedDocuments, TextShard
+from bayescontam.scan.embedders import Embedder, shared_embedder
+from bayescontam.scan.execution import LOG, Execution, one_thread, stage_folder, task_name
+from bayescontam.scan.items import CorpusListing, EmbeddedItems
+from bayescontam.scan.sketch import (
+    BINS,
+    CANDIDATE,
+    ENTRY,
+    Chunks,
+    Sketch,
+    SketchMerger,
+    Stratum,
+    count_block,
+    flush,
+    place_all,
+    split_places,
+)
+from bayescontam.scan.vectors import VectorFile, VectorShard
+from bayescontam.specs.corpus import Embedding
 
 BUFFER = 2048
 """New candidates of a query for which there is room."""
@@ -28,14 +50,17 @@ GROUP = 512
 """Most queries that a thread scores at once."""
 PIECE = 8192
 """Vectors that are taken at once: so few that they stay in the cache of a CPU."""
+_VECTORS = 512
+"""Ready vectors are searched so much faster than texts that their shards are larger."""
 
 
 class Candidates:
     """Matches stored of each query, and new candidates behind them."""
 
-    def __init__(self, queries: int, keep: int, width: int) -> None:
-        self._keep, self._width = keep, width
-        self.matches = np.empty((queries, 2 * BUFFER + width), CANDIDATE)
+    def __init__(self, queries: int, keep: int) -> None:
+        self._torch = require("torch", "scan")
+        self._keep = keep
+        self.matches = np.empty((queries, 2 * BUFFER + BLOCK), CANDIDATE)
         self.filled = np.zeros(queries, np.int32)
         self.sizes = np.zeros(queries, np.int32)
         self.cuts = np.full((queries, BINS), np.iinfo(np.uint32).max, np.uint32)
@@ -43,21 +68,18 @@ class Candidates:
         self.levels = np.zeros(queries, np.uint32)
 
     def make_room(self, ids: NDArray[np.uint64]) -> bool:
-        """Make room for `width` more of each query; return whether cuts have changed.
-
-        `ids` are the hashes of all columns so far.
-        """
-        if self.filled.max(initial=0) + self._width <= self.matches.shape[1]:
+        """Make room for a block more of each query; return whether cuts have changed."""
+        if self.filled.max(initial=0) + BLOCK <= self.matches.shape[1]:
             return False
         # Those that have half of the room filled come along: they would be next.
         self._flush(BUFFER // 2, ids)
-        short = int(self.filled.max()) + BUFFER + self._width - self.matches.shape[1]
+        short = int(self.filled.max()) + BUFFER + BLOCK - self.matches.shape[1]
         if short > 0:
             more = np.empty((len(self.filled), short), CANDIDATE)
             self.matches = np.concatenate([self.matches, more], axis=1)
         return True
 
-    def matches_of(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    def top_matches(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return how many matches each query keeps, and all of these in a row."""
         self._flush(0, ids)
         inside = np.arange(self.matches.shape[1]) < self.sizes[:, None]
@@ -142,27 +164,7 @@ class SimilarityBlock:
     live: bool  # whether they can be matches, or are only counted
 
 
-class SimilarityScores(ABC):
-    """Scores chunks against a group of queries."""
-
-    def __init__(self, keys: NDArray[np.uint32], keep: int) -> None:
-        self._torch = require("torch", "scan")
-        self._waiting = Candidates(len(keys), keep, BLOCK)
-
-    @abstractmethod
-    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
-        """Count the cosines of a block, and keep its matches."""
-
-    @abstractmethod
-    def histogram(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call, (queries, BINS)."""
-
-    def top_matches(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return how many matches each query has, and all of these in a row."""
-        return self._waiting.matches_of(ids)
-
-
-class CompiledScores(SimilarityScores):
+class CompiledScores(Candidates):
     """Scores on a CPU: matrix products by Torch, everything else in compiled loops.
 
     Products have one shape, whatever stands where there is nothing, so that the rounding of
@@ -170,7 +172,7 @@ class CompiledScores(SimilarityScores):
     """
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        super().__init__(keys, keep)
+        super().__init__(len(keys), keep)
         self._queries, self._keys = queries, keys
         self._counts = np.zeros((len(keys), BINS), np.int64)
         self._padded = self._torch.zeros(BLOCK, queries.shape[1])
@@ -178,10 +180,14 @@ class CompiledScores(SimilarityScores):
 
     def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
         """Count the cosines of a block, and keep its matches."""
-        waiting, scales = self._waiting, block.scales.numpy()
+        scales = block.scales.numpy()
         for at in range(0, len(block.vectors), BLOCK):
             end = min(at + BLOCK, len(block.vectors))
-            self._multiply(block.vectors[at:end])
+            vectors = block.vectors[at:end]
+            if len(vectors) < BLOCK:
+                self._padded[: len(vectors)] = vectors
+                vectors = self._padded
+            self._torch.mm(self._queries, vectors.T, out=self._room)
             count_block(
                 self._room.numpy()[: len(self._keys), : end - at],
                 scales[at:end],
@@ -191,19 +197,13 @@ class CompiledScores(SimilarityScores):
                 self._keys,
                 block.live,
                 self._counts,
-                waiting.cuts,
-                waiting.splits,
-                waiting.levels,
-                waiting.matches,
-                waiting.filled,
+                self.cuts,
+                self.splits,
+                self.levels,
+                self.matches,
+                self.filled,
             )
-            waiting.make_room(ids[: block.first + end])
-
-    def _multiply(self, vectors: Any) -> None:
-        if len(vectors) < BLOCK:
-            self._padded[: len(vectors)] = vectors
-            vectors = self._padded
-        self._torch.mm(self._queries, vectors.T, out=self._room)
+            self.make_room(ids[: block.first + end])
 
     def histogram(self) -> NDArray[np.int64]:
         """Return the histogram of each query since the last call."""
@@ -211,11 +211,11 @@ class CompiledScores(SimilarityScores):
         return counts
 
 
-class TorchScores(SimilarityScores):
+class TorchScores(Candidates):
     """Scores on any device by operations of Torch, a few large blocks at a time."""
 
     def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        super().__init__(keys, keep)
+        super().__init__(len(keys), keep)
         torch, n = self._torch, len(keys)
         self._queries, self._device = queries[:n], queries.device
         self._width = max(BLOCK, SCORES // max(1, n))
@@ -259,20 +259,20 @@ class TorchScores(SimilarityScores):
         ids: NDArray[np.uint64],
     ) -> None:
         """Buffer candidates, at most `BLOCK` of each query at a time; rows are in order."""
-        waiting, changed = self._waiting, False
+        changed = False
         place = np.arange(len(rows)) - np.searchsorted(rows, rows)
         for turn in range(0, int(place.max(initial=-1)) + 1, BLOCK):
             now = (place >= turn) & (place < turn + BLOCK)
-            to = rows[now], waiting.filled[rows[now]] + place[now] - turn
+            to = rows[now], self.filled[rows[now]] + place[now] - turn
             for name, value in values.items():
-                waiting.matches[name][to] = value[now]
-            waiting.filled += np.bincount(rows[now], minlength=len(waiting.filled)).astype(np.int32)
-            changed |= waiting.make_room(ids)
+                self.matches[name][to] = value[now]
+            self.filled += np.bincount(rows[now], minlength=len(self.filled)).astype(np.int32)
+            changed |= self.make_room(ids)
         if changed:
             self._sharpen()
 
     def _sharpen(self) -> None:
-        cuts = self._waiting.cuts.astype(np.int64)
+        cuts = self.cuts.astype(np.int64)
         self._cuts = self._torch.from_numpy(cuts).to(self._device)
 
     def histogram(self) -> NDArray[np.int64]:
@@ -290,23 +290,12 @@ def _products(torch: Any, queries: Any, vectors: Any) -> Any:
 
 
 def _priorities(chunks: Any, keys: Any) -> Any:
-    """Return the priorities of all pairs, as `bayescontam.scan.kernels.priority_of` does."""
+    """Return the priorities of all pairs, as `bayescontam.scan.sketch.priority_of` does."""
     low = 0xFFFFFFFF
     x = chunks ^ keys
     x = ((x ^ (x >> 16)) * 0x85EBCA6B) & low
     x = ((x ^ (x >> 13)) * 0xC2B2AE35) & low
     return x ^ (x >> 16)
-
-
-@contextmanager
-def one_thread(torch: Any) -> Iterator[None]:
-    """Keep Torch to one thread inside the block: here it works inside others."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -346,18 +335,6 @@ class Queries:
     benchmarks: NDArray[np.int64]  # number of the benchmark that each query belongs to, from 0
 
 
-@dataclass(frozen=True)
-class Chunks:
-    """Chunks of one stratum."""
-
-    stratum: Stratum  # source and stratum
-    hashes: NDArray[np.uint64]  # identity of their texts, each once
-    firsts: NDArray[np.uint64]  # lowest hash of the occurrences of each
-    places: NDArray[np.int64]  # where that occurrence is found again
-    copies: NDArray[np.int64]  # number of occurrences of each
-    vectors: NDArray[Any]  # only directions count; zeros have cosine 0 with everything
-
-
 class Searcher:
     """Scores chunks against all queries and keeps what a `Sketch` needs."""
 
@@ -371,7 +348,7 @@ class Searcher:
     ) -> None:
         self._torch = require("torch", "scan")
         self._queries, self._keep, self._device, self._threads = queries, keep, device, threads
-        kind = CompiledScores if device == "cpu" and compiled else TorchScores
+        kind = self._kind = CompiledScores if device == "cpu" and compiled else TorchScores
         vectors, scales = self._take(queries.vectors, np.arange(len(queries.keys)), "query")
         self._scores = [
             kind(group, queries.keys[rows], keep)
@@ -390,7 +367,9 @@ class Searcher:
             for live, rows in ((True, np.flatnonzero(new)), (False, np.flatnonzero(~new))):
                 for at in range(0, len(rows), PIECE):
                     block = self._block(chunks, rows, at, start + at, live)
-                    self._score(block, pool)
+                    ids, blocks = repeat(self._known.ids), repeat(block)
+                    # Made a list, so that an error in a thread is raised.
+                    list(pool.map(self._kind.add, self._scores, blocks, ids))
         self._book(chunks)
 
     def _take(self, vectors: NDArray[Any], rows: NDArray[np.int64], what: str) -> tuple[Any, Any]:
@@ -411,10 +390,6 @@ class Searcher:
             first,
             live,
         )
-
-    def _score(self, block: SimilarityBlock, pool: ThreadPoolExecutor) -> None:
-        # Made a list, so that an error in a thread is raised.
-        list(pool.map(lambda scores: scores.add(block, self._known.ids), self._scores))
 
     def _book(self, chunks: Chunks) -> None:
         counts = np.concatenate([scores.histogram() for scores in self._scores])
@@ -444,11 +419,7 @@ class Searcher:
 
 
 def _groups(torch: Any, units: Any) -> Iterator[tuple[slice, Any]]:
-    """Give queries that are scored together, with zeros below them up to one height.
-
-    The height depends on the number of queries alone, so that the rounding of a cosine does
-    not depend on the number of threads.
-    """
+    """Give queries that are scored together, with zeros below them up to one height."""
     n = len(units)
     number = max(1, -(-n // GROUP)) if units.device.type == "cpu" else 1
     # Some libraries multiply few rows in another order than many.
@@ -456,3 +427,101 @@ def _groups(torch: Any, units: Any) -> Iterator[tuple[slice, Any]]:
     for at in range(0, max(1, n), height):
         rows = slice(at, min(at + height, n))
         yield rows, torch.nn.functional.pad(units[rows], (0, 0, 0, at + height - rows.stop))
+
+
+type Shard = TextShard | VectorShard
+"""A part of the corpus that is searched as one task."""
+
+
+@dataclass(frozen=True)
+class SearchStage:
+    """Shards of the corpus to sketches."""
+
+    folder: Path
+    log: Path  # a line is appended for each shard
+    queries: Queries
+    keep: int  # see `bayescontam.scan.sketch.Sketch`
+    embedding: Embedding | None  # none where all shards hold vectors
+    device: str
+
+    def __call__(self) -> Callable[[tuple[int, Shard]], None]:
+        """Load the embedder; return the function of one task."""
+        embedder = shared_embedder(self.embedding, self.device) if self.embedding else None
+        return lambda task: self.search(embedder, *task)
+
+    def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
+        """Embed and search a shard."""
+        start = time.perf_counter()
+        searcher = Searcher(self.queries, self.keep, self.device)
+        path = self.folder / f"{task_name(number)}.npz"
+        with on_disk(path):
+            # As in workers beside others, so that their number changes no rounding.
+            with one_thread(require("torch", "scan")):
+                for chunks in shard.chunks(number, embedder):
+                    self._add(searcher, chunks, shard)
+            searcher.sketch(number).save(path)
+            # After the result: what the log lists is done, and not done again.
+            seconds = time.perf_counter() - start
+            append_line(self.log, f"shard {number}: {shard.size} chunks in {seconds:.1f} s")
+
+    def _add(self, searcher: Searcher, chunks: Chunks, shard: Shard) -> None:
+        there, wanted = chunks.vectors.shape[1], self.queries.vectors.shape[1]
+        if there != wanted:
+            problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
+            raise DataError([Fault(shard.name, problem)])
+        try:
+            searcher.add(chunks)
+        except ValueError as error:
+            # The row is looked for only now: to look through all vectors first takes long.
+            odd = ~np.isfinite(chunks.vectors).all(axis=1)
+            if not odd.any():
+                raise
+            row = int(split_places(chunks.places)[1][odd][0])
+            fault = Fault(shard.name, "the vector is not finite", row=row + 1)
+            raise DataError([fault]) from error
+
+
+def vector_shards(corpus: CorpusListing) -> list[Shard]:
+    """Return the shards of the inputs that hold ready vectors."""
+    rows = corpus.manifest.search.shard_chunks * _VECTORS
+    return [
+        VectorShard(item.source, file, item.path, start, stop)
+        for item in corpus.vector_inputs
+        for file in [VectorFile(item.location, corpus.sources[item.source].vector)]
+        for start, stop in file.shards(rows)
+    ]
+
+
+def search_shards(
+    corpus: CorpusListing,
+    embedded: EmbeddedItems,
+    chunked: ChunkedDocuments,
+    shards: Sequence[Shard],
+    out: Path,
+    execution: Execution,
+) -> Sketch:
+    """Compare all items with all chunks."""
+    manifest, items = corpus.manifest, corpus.items
+    vectors, seed = embedded.vectors, manifest.seed
+    keep = max(manifest.search.top_k, manifest.search.tail_size)
+    names = list(dict.fromkeys(item.benchmark for item in items))
+    queries = Queries(
+        vectors,
+        np.array([item.key(seed) for item in items], np.uint32),
+        np.array([names.index(item.benchmark) for item in items], np.int64),
+    )
+    folder = stage_folder(
+        out, "search", seed, keep, execution.device, manifest.embedding.model_dump(),
+        embedded.about, chunked.folder.name, [asdict(item) for item in corpus.vector_inputs],
+        len(shards), sha256(vectors.tobytes()), [asdict(item) for item in items],
+    )  # fmt: skip
+    texts = any(isinstance(shard, TextShard) for shard in shards)
+    embedding = manifest.embedding if texts else None
+    stage = SearchStage(folder, out / LOG, queries, keep, embedding, execution.device)
+    merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep))
+    left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
+    tasks = {task_name(i): (i, shards[i]) for i in left}
+    for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):
+        merging.take(key)
+    merging.save()
+    return merging.sketch

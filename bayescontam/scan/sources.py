@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
-from bayescontam.errors import BayescontamError, UsageError
-from bayescontam.scan.fields import Fields
+from bayescontam.errors import UsageError
 from bayescontam.specs.corpus import Source
 
 Kind = Literal["jsonl", "parquet", "text", "vectors", "dataset"]
@@ -34,8 +33,6 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
 """Codecs by the endings of names; they stand behind the endings of JSON Lines and text."""
 _STAMPS = ("ETag", "etag", "md5Hash", "mtime", "LastModified", "last_modified", "created")
 """What file systems call that which changes with a file's content."""
-BATCH_ROWS = 256
-"""Rows that are taken from a data set at once."""
 _NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 _ADVICE = (
     "check name, config, split and revision, the network, and for a gated data set the login "
@@ -86,12 +83,6 @@ def is_named(name: str, kind: Kind) -> bool:
     return path.suffix.lower() in SUFFIXES[kind]
 
 
-def kind_by_name(name: str) -> Kind | None:
-    """Return the kind of input that a file's name shows, None if it is no known one."""
-    kinds: tuple[Kind, ...] = ("jsonl", "text", "parquet")
-    return next((kind for kind in kinds if is_named(name, kind)), None)
-
-
 @dataclass(frozen=True)
 class File:
     """A file that a path, glob or address of a manifest leads to."""
@@ -99,8 +90,19 @@ class File:
     location: str  # absolute path or fsspec address
     path: str  # what people see: relative to the base folder where it lies below it
     stamp: str  # changes with the content; "" where nothing is known
-    # whether it was named, matched, or found inside a folder
-    given: Literal["file", "glob", "folder"]
+    in_folder: bool = False  # whether it was found inside a folder, not named or matched
+
+
+def expanded(base: Path, path: str) -> Path:
+    """Return where a path leads from a folder; ``~`` of an unknown user stands for itself."""
+    # Not pathlib's: it raises where there is no such user.
+    return Path(os.path.normpath(base / os.path.expanduser(path)))  # noqa: PTH111
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be read: what the system says, else the message."""
+    code = getattr(error, "errno", None)
+    return os.strerror(code) if code else printable(str(error), 300)
 
 
 def is_remote(path: str) -> bool:
@@ -137,11 +139,7 @@ def open_file(location: str) -> Iterator[pa.NativeFile]:
 
 @contextmanager
 def open_decompressed(location: str) -> Iterator[pa.NativeFile]:
-    """Open a file, here or elsewhere, for reading decompressed; its name shows the codec.
-
-    Files of several frames (Zstandard), members (gzip) or streams (bzip2) are read to
-    their end. Reading one that is cut off or damaged raises an OSError.
-    """
+    """Open a file, here or elsewhere, for reading decompressed, as its name shows, to its end."""
     codec = compression(location)
     with open_file(location) as file:
         if codec is None:
@@ -152,24 +150,19 @@ def open_decompressed(location: str) -> Iterator[pa.NativeFile]:
 
 
 def _local(path: str, base: Path) -> Iterator[File]:
-    # Not pathlib's: it raises where there is no such user.
-    where = Path(os.path.normpath(base / os.path.expanduser(path)))  # noqa: PTH111
+    where = expanded(base, path)
     if where.is_dir():
         yield from _walk(where, base)
     elif where.exists():
         if not where.is_file():
             raise ValueError("a device or a pipe; give the name of a file or folder")
-        yield _file(where, base, "file")
+        yield _file(where, base)
     elif glob.has_magic(path):
-        for match in _matches(path, base):
-            yield from _walk(match, base) if match.is_dir() else [_file(match, base, "glob")]
-
-
-def _matches(pattern: str, base: Path) -> Iterator[Path]:
-    pattern = os.path.expanduser(pattern)  # noqa: PTH111 (a pattern is no path)
-    # Not pathlib's: there, a star matches hidden files as well.
-    for match in glob.iglob(pattern, root_dir=base, recursive=True):  # noqa: PTH207
-        yield Path(os.path.normpath(base / match))
+        pattern = os.path.expanduser(path)  # noqa: PTH111 (a pattern is no path)
+        # Not pathlib's: there, a star matches hidden files as well.
+        for match in glob.iglob(pattern, root_dir=base, recursive=True):  # noqa: PTH207
+            found = Path(os.path.normpath(base / match))
+            yield from _walk(found, base) if found.is_dir() else [_file(found, base)]
 
 
 def _walk(folder: Path, base: Path) -> Iterator[File]:
@@ -185,20 +178,20 @@ def _walk(folder: Path, base: Path) -> Iterator[File]:
         for name in names:
             # A link to nothing stays in the list: reading it says what is wrong. A pipe would wait.
             if not name.startswith(".") and ((root / name).is_file() or not (root / name).exists()):
-                yield _file(root / name, base, "folder")
+                yield _file(root / name, base, in_folder=True)
 
 
 def _fail(error: OSError) -> None:
     raise error
 
 
-def _file(where: Path, base: Path, given: Literal["file", "glob", "folder"]) -> File:
+def _file(where: Path, base: Path, in_folder: bool = False) -> File:
     shown = where.relative_to(base) if where.is_relative_to(base) else where
     stamp = ""
     if where.exists():
         status = where.stat()
         stamp = f"{status.st_size}-{status.st_mtime_ns}"
-    return File(str(where), _utf8(shown.as_posix()), stamp, given)
+    return File(str(where), _utf8(shown.as_posix()), stamp, in_folder)
 
 
 def _utf8(path: str) -> str:
@@ -207,45 +200,34 @@ def _utf8(path: str) -> str:
 
 
 def _remote(address: str) -> Iterator[File]:
-    system, path = _file_system(address)
-    # Web servers answer for single files only, and addresses may hold what looks like a glob.
-    if system.isfile(path):
-        yield _remote_file(system, path, system.info(path), "file")
-        return
-    is_glob = glob.has_magic(path) and not system.isdir(path)
-    found = system.glob(path, detail=True) if is_glob else system.find(path, detail=True)
-    for name, info in sorted(found.items()):
-        inside = PurePath(name.removeprefix(path)) if not is_glob else PurePath(name).name
-        if info["type"] == "file" and not _hidden(str(inside)):
-            yield _remote_file(system, name, info, "glob" if is_glob else "folder")
-
-
-def _hidden(path: str) -> bool:
-    return any(part.startswith(".") for part in PurePath(path).parts)
-
-
-def _file_system(address: str) -> tuple[Any, str]:
     fsspec = require("fsspec", "scan")
     try:
         system, path = fsspec.core.url_to_fs(address)
     except ImportError as error:
         raise UsageError(f"{printable(address)}: needs another package ({error})") from error
-    return system, path
+    # Web servers answer for single files only, and addresses may hold what looks like a glob.
+    if system.isfile(path):
+        yield _remote_file(system, path, system.info(path))
+        return
+    is_glob = glob.has_magic(path) and not system.isdir(path)
+    found = system.glob(path, detail=True) if is_glob else system.find(path, detail=True)
+    for name, info in sorted(found.items()):
+        inside = [PurePath(name).name] if is_glob else PurePath(name.removeprefix(path)).parts
+        if info["type"] == "file" and not any(part.startswith(".") for part in inside):
+            yield _remote_file(system, name, info, in_folder=not is_glob)
 
 
-def _remote_file(
-    system: Any, path: str, info: dict[str, Any], given: Literal["file", "glob", "folder"]
-) -> File:
+def _remote_file(system: Any, path: str, info: dict[str, Any], in_folder: bool = False) -> File:
     location = str(system.unstrip_protocol(path))
     marks = [str(info[key]) for key in _STAMPS if info.get(key)]
     stamp = "-".join([str(info.get("size") or ""), *marks[:1]])
-    return File(location, _utf8(location), stamp, given)
+    return File(location, _utf8(location), stamp, in_folder)
 
 
 def list_dataset(source: Source, base: Path) -> list[Input]:
     """List the shards of a source's data set: the files it is stored in."""
     name = source.dataset or ""
-    folder = Path(os.path.normpath(base / os.path.expanduser(name)))  # noqa: PTH111 (pathlib's raises)
+    folder = expanded(base, name)
     require("datasets", "scan")
     if folder.exists():
         return _list_saved(source, folder, base)
@@ -256,29 +238,14 @@ def list_dataset(source: Source, base: Path) -> list[Input]:
         parts = _streamed(source, commit).num_shards
     # Hub, network, builders and file systems each have errors of their own.
     except Exception as error:
-        raise _refused(source, _reason(error), _ADVICE.format(name=printable(name))) from error
+        problem, advice = client_error(error), _ADVICE.format(name=printable(name))
+        raise _refused(source, problem, advice) from error
     shown = "/".join(part for part in (name, source.config, source.split) if part)
     return _shards(source, shown, name, parts, commit)
 
 
-def read_dataset(item: Input, source: Source, fields: Fields) -> Iterator[pa.Table]:
-    """Give the rows of one shard of a data set, some at a time."""
-    try:
-        data = _opened(item, source).shard(num_shards=item.parts, index=item.part, contiguous=True)
-        wanted = {part for name in fields.wanted for part in (name, name.partition(".")[0])}
-        # Streamed data sets need not know their columns; without any, rows would get lost.
-        fields.there = list(data.column_names or ())
-        names = [name for name in fields.there if name in wanted]
-        if names:
-            data = data.select_columns(names)
-        yield from data.with_format("arrow").iter(batch_size=BATCH_ROWS)
-    except (BayescontamError, OSError):
-        raise
-    except Exception as error:  # as above
-        raise OSError(_reason(error)) from error
-
-
-def _opened(item: Input, source: Source) -> Any:
+def open_dataset(item: Input, source: Source) -> Any:
+    """Return the data set that an input is a shard of."""
     if not Path(item.location).is_absolute():
         return _streamed(source, item.stamp)
     with _without_progress() as datasets:
@@ -309,10 +276,7 @@ def _streamed(source: Source, commit: str) -> Any:
 
 
 def _commit(source: Source) -> str:
-    """Return the commit that all shards are read at, so that they belong together.
-
-    It also shows at once whether the hub can be reached; loading would try for long.
-    """
+    """Return the commit that all shards are read at; this shows at once whether there is a hub."""
     hub = require("huggingface_hub", "scan")
     if hub.constants.HF_HUB_OFFLINE:
         return source.revision or ""
@@ -349,21 +313,15 @@ def _json(source: Source, path: Path) -> dict[str, Any]:
 
 
 def _shards(source: Source, shown: str, location: str, parts: int, stamp: str) -> list[Input]:
+    names = [shown] if parts == 1 else [f"{shown}[{part + 1}/{parts}]" for part in range(parts)]
     return [
-        Input(
-            source=source.name,
-            path=shown if parts == 1 else f"{shown}[{part + 1}/{parts}]",
-            location=location,
-            kind="dataset",
-            part=part,
-            parts=parts,
-            stamp=stamp,
-        )
-        for part in range(parts)
+        Input(source.name, name, location, "dataset", part, parts, stamp)
+        for part, name in enumerate(names)
     ]
 
 
-def _reason(error: Exception) -> str:
+def client_error(error: Exception) -> str:
+    """Return what an error of a library says, with its name."""
     return printable(f"{type(error).__name__}: {error}", 400)
 
 
@@ -383,26 +341,30 @@ def list_inputs(
     passed: dict[str, File] = {}
     for path in source.paths or ():
         files = find_files(path, folder)
-        kinds = {file: _kind(file, source) for file in files}
+        kinds = [(file, _kind(file, source)) for file in files]
         usable = {
             file.location: Input(source.name, file.path, file.location, kind, stamp=file.stamp)
-            for file, kind in kinds.items()
+            for file, kind in kinds
             if kind is not None
         }
         if not usable:
             raise UsageError(_nothing(path, files, source, folder))
         found |= usable
-        passed |= {file.location: file for file, kind in kinds.items() if kind is None}
+        passed |= {file.location: file for file, kind in kinds if kind is None}
     over = [file for location, file in passed.items() if location not in found]
     if over and notes is not None:
-        notes.append(_note(over, source))
+        notes.append(
+            f"source '{printable(source.name)}': {len(over):,} files were passed over because of "
+            f"their names ({_counted(over)}); known are {_known(source)}"
+        )
     return sorted(found.values(), key=lambda item: (item.path, item.location))
 
 
 def _kind(file: File, source: Source) -> Kind | None:
     if source.format == "auto":
-        return kind_by_name(file.location)
-    if source.format == "text" or (source.format != "vectors" and file.given != "folder"):
+        kinds: tuple[Kind, ...] = ("jsonl", "text", "parquet")
+        return next((kind for kind in kinds if is_named(file.location, kind)), None)
+    if source.format == "text" or (source.format != "vectors" and not file.in_folder):
         return source.format
     return source.format if is_named(file.location, source.format) else None
 
@@ -430,13 +392,6 @@ def _absence(path: Path) -> str:
         names = []
     near = difflib.get_close_matches(path.name, names, n=1)
     return "no such file or folder" + (f"; did you mean '{printable(near[0])}'?" if near else "")
-
-
-def _note(files: list[File], source: Source) -> str:
-    return (
-        f"source '{printable(source.name)}': {len(files):,} files were passed over because of "
-        f"their names ({_counted(files)}); known are {_known(source)}"
-    )
 
 
 def _counted(files: list[File]) -> str:

@@ -1,4 +1,4 @@
-"""Embeddings that were made elsewhere, read from files."""
+"""Embeddings that were made elsewhere: files of vectors, and their parts that are searched."""
 
 import os
 import tokenize
@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,7 +19,10 @@ from numpy.typing import NDArray
 from bayescontam._bounds import Bounds
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.sources import is_remote, open_file
+from bayescontam.scan.chunking import occurrence_hash
+from bayescontam.scan.sketch import Chunks, places
+from bayescontam.scan.sources import is_remote, open_file, reason_of
+from bayescontam.specs.corpus import Benchmark
 
 ROWS = 16_384
 """Vectors that are read at once."""
@@ -54,10 +59,7 @@ class VectorFile:
                 return _rows(table), 0 if first is None else first.shape[1]
 
     def shards(self, rows: int) -> list[tuple[int, int]]:
-        """Return ranges of rows that are read apart: of about `rows`, or the whole file.
-
-        Only ``.npy`` files can be read from the middle.
-        """
+        """Return ranges of about `rows` rows; only ``.npy`` files can be read from the middle."""
         total = self.shape()[0]
         step = rows if self._kind == "npy" else max(total, 1)
         return [(start, min(start + step, total)) for start in range(0, total, step)]
@@ -197,9 +199,7 @@ class VectorFile:
         try:
             yield
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
-            code = getattr(error, "errno", None)
-            reason = os.strerror(code) if code else printable(str(error), 300)
-            raise self._fault(f"cannot be read ({reason})") from error
+            raise self._fault(f"cannot be read ({reason_of(error)})") from error
 
     def _fault(self, problem: str, column: str | None = None, row: int | None = None) -> DataError:
         return DataError([Fault(self.path, problem, row, column)])
@@ -249,3 +249,76 @@ def _looked_up(table: Any, names: list[str], rows: NDArray[np.int64]) -> dict[st
     else:
         raise ValueError(f"row {ordered[-1] + 1:,} is wanted, {at:,} are there")
     return {name: [column[i] for i in back] for name, column in values.items()}
+
+
+@dataclass(frozen=True)
+class VectorShard:
+    """Rows of a file of vectors."""
+
+    source: str
+    file: VectorFile
+    name: str  # the file's path, as people see it
+    # start, stop: rows
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Vectors in it."""
+        return self.stop - self.start
+
+    def chunks(self, number: int, embedder: object) -> Iterator[Chunks]:
+        """Give the vectors, a part at a time; each is a chunk of its own."""
+        at = self.start
+        for vectors in self.file.read(self.start, self.stop):
+            rows = np.arange(at, at + len(vectors))
+            base = occurrence_hash(self.source, self.name, 0)
+            hashes = _mixed(np.uint64(base), rows)
+            at += len(vectors)
+            ones = np.ones(len(rows), np.int64)
+            stratum = self.source, ""
+            yield Chunks(stratum, hashes, hashes, places(number, rows), ones, vectors)
+
+    def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
+        """Return `DESCRIBED` and ``text`` of rows of the file: what its columns say."""
+        columns = ["document", "chunk", "start", "end", "text"]
+        given = pd.DataFrame(self.file.columns(columns, rows), index=range(len(rows)), dtype=object)
+        table = pd.DataFrame({"document": self.name, "chunk": rows, "start": 0, "end": 0})
+        for name in table.columns.intersection(given.columns):
+            values = given[name] if name == "document" else pd.to_numeric(given[name], "coerce")
+            known = values.notna()
+            table.loc[known, name] = values[known].astype(table[name].dtype)
+        table = table.assign(source=self.source, stratum="", text=None)
+        if "text" in given:
+            # What is no text has none: it may be a number.
+            table["text"] = given["text"].where(
+                given["text"].map(lambda text: isinstance(text, str))
+            )
+        return table
+
+
+def _mixed(base: np.uint64, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a hash of file and row: SplitMix64's finalizer, a bijection of the row."""
+    with np.errstate(over="ignore"):
+        x = base + rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def given_vectors(benchmark: Benchmark, items: int, base: Path) -> NDArray[np.float32] | None:
+    """Return the vectors that a benchmark comes with, (items, dims), if it does."""
+    if benchmark.vectors is None:
+        return None
+    path = base / os.path.expanduser(benchmark.vectors)  # noqa: PTH111 (pathlib's raises)
+    file = VectorFile(str(path), "")
+    rows, dims = file.shape()
+    if rows != items:
+        problem = f"holds {rows:,} vectors, the benchmark has {items:,} items"
+        raise DataError([Fault(str(path), problem)])
+    parts = [part.astype(np.float32) for part in file.read(0, rows)]
+    vectors = np.concatenate(parts or [np.empty((0, dims), np.float32)])
+    odd = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(odd):
+        raise DataError([Fault(str(path), "is not finite", row=int(odd[0]) + 1)])
+    return vectors

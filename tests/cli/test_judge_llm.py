@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.data.judgements import PAIR, read_judgements
-from bayescontam.evidence.llm import client as module
+from bayescontam.evidence import llm as module
 from bayescontam.evidence.pairs import choose_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment

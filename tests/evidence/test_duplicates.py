@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import lognorm, norm
 
 from bayescontam.errors import FitError, UsageError
-from bayescontam.evidence.curve import Curve, CurveOptions, fit_judged_curve
+from bayescontam.evidence.curve import Curve, fit_judged_curve
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_curve
@@ -50,9 +50,7 @@ def simulated(items: int, seed: int = 1) -> pd.DataFrame:
 
 
 def fitted(frame: pd.DataFrame, names: Any = None, **options: Any) -> Curve:
-    return fit_judged_curve(
-        frame, names or NAMES, SPEC, CurveOptions(seed=3, sampling=SHORT, **options)
-    )
+    return fit_judged_curve(frame, names or NAMES, SPEC, seed=3, sampling=SHORT, **options)
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +186,7 @@ def test_a_place_that_cannot_be_written_is_refused(odd: Curve, tmp_path: Path) -
 )
 def test_options_that_cannot_be_used_are_refused(options: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        CurveOptions(**{"seed": 1} | options)
+        fit_judged_curve(simulated(1), NAMES, SPEC, **{"seed": 1} | options)
 
 
 @pytest.fixture(scope="module")

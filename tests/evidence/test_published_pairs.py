@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.curve import Curve, CurveOptions, fit_judged_curve, marginal
+from bayescontam.evidence.curve import Curve, fit_judged_curve, marginal
 from bayescontam.inference.checks import Outcome
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.specs.corpus import Embedding
@@ -32,8 +32,7 @@ def fitted(judged: pd.DataFrame) -> Curve:
     """Fit the default curve; an item's best match is the best of its pairs."""
     best = judged.groupby(["benchmark", "item"])["cosine"].transform("max")
     names = {"benchmarks": ("mbpp", "codeforces"), "sources": ("corpus",)}
-    options = CurveOptions(seed=1)
-    return fit_judged_curve(judged.assign(best=best), names, load_curve("monotone"), options)
+    return fit_judged_curve(judged.assign(best=best), names, load_curve("monotone"), seed=1)
 
 
 def assert_sampled_well(curve: Curve) -> None:

@@ -15,15 +15,14 @@ import pytest
 import bayescontam
 from bayescontam.calibration.study import plan_of
 from bayescontam.data.importers.runs import fingerprint
-from bayescontam.evidence.llm.client import Question, load_prompt, shipped_prompts
-from bayescontam.evidence.llm.judge import cache_key
-from bayescontam.evidence.sheets import sheet_key
+from bayescontam.evidence.llm import Question, cache_key, load_prompt, shipped_prompts
+from bayescontam.evidence.pairs import sheet_key
 from bayescontam.inference.crossval import By, fold_of, units_of
 from bayescontam.model.build import build
 from bayescontam.scan.chunking import occurrence_hash, text_hash
+from bayescontam.scan.documents import priority
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.items import Item
-from bayescontam.scan.sampling import priority
 from bayescontam.specs.corpus import Embedding
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import (

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.scan import formats
-from bayescontam.scan.fields import Fields, Unreadable
 from bayescontam.scan.formats import (
+    Fields,
     Tally,
+    Unreadable,
     arrow_records,
     json_records,
     parquet_records,

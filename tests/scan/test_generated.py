@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.lexical import lexical_scores
+from bayescontam.scan.results import lexical_scores
 from bayescontam.scan.synthetic import Plot, fill_template, generate, plots_of
 from bayescontam.specs.corpus import Generated, Lexical, Source
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.lexical import lexical_scores, words
+from bayescontam.scan.results import lexical_scores, words
 from bayescontam.specs.corpus import Lexical
 
 SPEC = Lexical(ngrams=(1, 2, 3))

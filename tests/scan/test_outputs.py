@@ -11,9 +11,8 @@ from bayescontam.errors import TaskError
 from bayescontam.scan.items import Item
 from bayescontam.scan.results import SearchTables, edges, write_table, write_tables
 from bayescontam.scan.search import Searcher
-from bayescontam.scan.shards import VectorShard
 from bayescontam.scan.sketch import Sketch
-from bayescontam.scan.vectors import VectorFile
+from bayescontam.scan.vectors import VectorFile, VectorShard
 from bayescontam.specs.corpus import Lexical, Search
 from tests.support.searches import BINS, bins_by_formula, cosines_of, make_queries
 

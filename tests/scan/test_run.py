@@ -12,7 +12,7 @@ import pytest
 from bayescontam.evidence.covariates import scanned_shares
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.items import Item
-from bayescontam.scan.lexical import lexical_scores
+from bayescontam.scan.results import lexical_scores
 from bayescontam.scan.run import Scan, run_scan
 from bayescontam.specs.corpus import Embedding, Lexical
 from tests.support.corpora import leftovers, manifest, text, write_items, write_records

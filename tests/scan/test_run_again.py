@@ -87,7 +87,7 @@ def test_a_finished_scan_is_returned_at_once(
         raise AssertionError("something is computed")
 
     before = (scanned.folder / "scan.json").stat().st_mtime_ns
-    monkeypatch.setattr("bayescontam.scan.pipeline.run_tasks", forbidden)
+    monkeypatch.setattr("bayescontam.scan.execution.run_tasks", forbidden)
     monkeypatch.setattr("bayescontam.scan.run.write_tables", forbidden)
     again = scan(small.manifest, scanned.folder, base=small.folder)
     assert again.record == scanned.record

@@ -20,10 +20,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan import documents as sample_module
-from bayescontam.scan import sampling as cutoffs_module
-from bayescontam.scan.documents import Document, sample_input, sampled
-from bayescontam.scan.sampling import HIGHEST, Cutoffs, cutoffs, priority, target
+from bayescontam.scan import documents as module
+from bayescontam.scan.documents import (
+    HIGHEST,
+    Cutoffs,
+    Document,
+    cutoffs,
+    priority,
+    sample_input,
+    sampled,
+    target,
+)
 from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
 
@@ -158,16 +165,16 @@ def test_a_sample_that_lacks_candidates_is_refused(tmp_path: Path) -> None:
 
 
 def test_memory_for_priorities_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cutoffs_module, "_SLACK", 10)
-    monkeypatch.setattr(cutoffs_module, "_BATCH_ROWS", 50)
+    monkeypatch.setattr(module, "_SLACK", 10)
+    monkeypatch.setattr(module, "_BATCH_ROWS", 50)
     sizes: list[int] = []
-    add = cutoffs_module._Lowest.add
+    add = module._Lowest.add
 
     def spy(self: Any, values: Any) -> None:
         add(self, values)
         sizes.append(self._size)
 
-    monkeypatch.setattr(cutoffs_module._Lowest, "add", spy)
+    monkeypatch.setattr(module._Lowest, "add", spy)
     documents = corpus({"a": 5000})
     found, _ = run(tmp_path, [documents[i::4] for i in range(4)], 0.02)
     assert {d.document for d in found} == brute_force(documents, "0.02", 0)
@@ -176,7 +183,7 @@ def test_memory_for_priorities_is_bounded(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_file_of_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_module, "_GROUP_DOCUMENTS", 16)
+    monkeypatch.setattr(module, "_GROUP_DOCUMENTS", 16)
     documents = corpus({"a": 30, "": 20, "ü\0": 1})
     found, cuts = run(tmp_path, [documents], 1.0)
     assert found == documents
@@ -192,7 +199,7 @@ def test_the_file_of_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_large_texts_are_written_in_small_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_module, "_GROUP_CHARACTERS", 1000)
+    monkeypatch.setattr(module, "_GROUP_CHARACTERS", 1000)
     documents = [Document(f"d{i}", "", "x" * 400) for i in range(10)]
     found, _ = run(tmp_path, [documents], 1.0)
     assert found == documents

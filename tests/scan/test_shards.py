@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayescontam.scan.chunking import occurrence_hash, text_hash
+from bayescontam.scan.chunking import CHUNK_SCHEMA, TextShard, occurrence_hash, text_hash
 from bayescontam.scan.embedders import load_embedder
-from bayescontam.scan.shards import CHUNK_SCHEMA, TextShard, VectorShard, places, split_places
-from bayescontam.scan.vectors import VectorFile
+from bayescontam.scan.sketch import places, split_places
+from bayescontam.scan.vectors import VectorFile, VectorShard
 from bayescontam.specs.corpus import Embedding
 
 EMBEDDER = load_embedder(Embedding(model="hashing"))

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from bayescontam.scan.kernels import bins_of, priority_of
 from bayescontam.scan.search import Chunks, Searcher
-from bayescontam.scan.sketch import Sketch
+from bayescontam.scan.sketch import Sketch, bins_of, priority_of
 from tests.support.searches import (
     ATOL,
     BINS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bayescontam.scan.pipeline import Execution, stage_folder
+from bayescontam.scan.execution import Execution, stage_folder
 from bayescontam.scan.run import run_scan
 from tests.support.corpora import manifest, shard_lines, text, write_items
 
@@ -19,7 +19,7 @@ HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets
 def test_workers_that_read_load_no_models() -> None:
     code = f"""
 import sys
-import bayescontam.scan.pipeline
+import bayescontam.scan.run
 print([name for name in {HEAVY} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -40,8 +40,8 @@ import pickle, sys
 from pathlib import Path
 import pandas as pd
 from bayescontam.scan.embedders import load_embedder
-from bayescontam.scan.sampling import Cutoffs
-from bayescontam.scan.pipeline import ChunkStage
+from bayescontam.scan.documents import Cutoffs
+from bayescontam.scan.chunking import ChunkStage
 from bayescontam.specs.corpus import Chunking, Embedding
 embedder = load_embedder(Embedding(model=sys.argv[2]), "cpu")
 cutoffs = Cutoffs(pd.DataFrame())
@@ -73,7 +73,7 @@ def test_small_files_share_shards_and_tasks(
         return run(self, title, stage, todo, *more)
 
     monkeypatch.setattr(Execution, "run", counting)
-    monkeypatch.setattr("bayescontam.scan.pipeline._FILES", 10)
+    monkeypatch.setattr("bayescontam.scan.documents._FILES", 10)
     made = manifest("paths = ['tiny']", search="shard_chunks = 128")
     found = run_scan(made, tmp_path / "out", base=tmp_path, jobs=1, device="cpu")
     assert tasks == {"items": 1, "read": 30, "chunk": 1, "search": 3}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.scan.sampling import HIGHEST, SURE, BottomKFilter, priority
+from bayescontam.scan.documents import HIGHEST, SURE, BottomKFilter, priority
 
 
 def test_the_priority_is_the_published_hash() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.llm import client as module
-from bayescontam.evidence.llm.client import Endpoint
+from bayescontam.evidence import llm as module
+from bayescontam.evidence.llm import Endpoint
 from tests.support.llm_server import Server, running
 
 pytest.importorskip("openai")

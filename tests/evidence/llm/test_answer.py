@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from bayescontam.data.judgements import KINDS
-from bayescontam.evidence.llm.client import Answer, Kind, read_answer
+from bayescontam.evidence.llm import Answer, Kind, read_answer
 from tests.support.llm_server import VERDICT
 
 TEXT = json.dumps(VERDICT)

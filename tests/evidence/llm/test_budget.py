@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bayescontam.evidence.llm import client as module
-from bayescontam.evidence.llm.client import Budget, BudgetReachedError
+from bayescontam.evidence import llm as module
+from bayescontam.evidence.llm import Budget, BudgetReachedError
 
 SIZE = 4_000
 """Characters: 1,000 tokens."""
@@ -25,7 +25,7 @@ async def spend(budget: Budget, tokens: int | None, calls: int = 1) -> int:
             async with budget.call(SIZE) as bill:
                 await asyncio.sleep(0)
                 if tokens is not None:
-                    bill.record(tokens)
+                    bill.taken = tokens
         except BudgetReachedError:
             return made
     return calls
@@ -91,7 +91,7 @@ def test_a_call_that_fails_gives_back_its_place() -> None:
         budget = Budget(max_tokens=ESTIMATE)
         try:
             async with budget.call(SIZE) as bill:
-                bill.record(0)
+                bill.taken = 0
                 raise ZeroDivisionError
         except ZeroDivisionError:
             assert budget.tokens == 0

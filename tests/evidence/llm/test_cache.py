@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm.client import Answer, Question
-from bayescontam.evidence.llm.judge import answer_cache, cache_key, stored_answer
+from bayescontam.evidence.llm import Answer, Question, answer_cache, cache_key, stored_answer
 from tests.support.llm_server import VERDICT
 
 KEY = "ab" + "0" * 62

@@ -9,9 +9,8 @@ import pytest
 
 from bayescontam.data.judgements import Judgements
 from bayescontam.errors import TaskError, UsageError
-from bayescontam.evidence.llm import client as module
-from bayescontam.evidence.llm.client import Endpoint
-from bayescontam.evidence.llm.judge import judge_pairs
+from bayescontam.evidence import llm as module
+from bayescontam.evidence.llm import Endpoint, judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import (
     VERDICT,

@@ -14,8 +14,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import DataError, TaskError, UsageError
-from bayescontam.evidence.llm.client import Endpoint
-from bayescontam.evidence.llm.judge import judge_pairs
+from bayescontam.evidence.llm import Endpoint, judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import Reply, Request, Server, completion, fault, verdict
 
@@ -23,8 +22,8 @@ Make = Callable[..., Endpoint]
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import sys
-from bayescontam.evidence.llm.client import Endpoint
-from bayescontam.evidence.llm.judge import judge_pairs
+from bayescontam.evidence.llm import Endpoint
+from bayescontam.evidence.llm import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 
 made = judge_pairs(

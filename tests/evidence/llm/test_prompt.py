@@ -7,7 +7,7 @@ import pytest
 
 from bayescontam.data.judgements import KINDS
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm.client import Question, load_prompt, shipped_prompts
+from bayescontam.evidence.llm import Question, load_prompt, shipped_prompts
 
 
 def messages(question: Question) -> tuple[str, str]:

@@ -1,9 +1,28 @@
-"""Worker processes on this machine.
+"""Many independent tasks: in this process, in worker processes, or on Ray.
+
+A long computation survives being stopped when each task writes its own result, whole or
+not at all, and gives back a short summary; the next start leaves out what is on disk::
+
+    def make_worker() -> Callable[[Path], int]:
+        embed = load_the_model()  # expensive, and done once in each worker
+
+        def work(path: Path) -> int:
+            vectors = embed(path.read_text())
+            with atomic_path(path.with_suffix(".npy")) as part, part.open("wb") as file:
+                numpy.save(file, vectors)
+            return len(vectors)
+
+        return work
+
+    todo = {path.name: path for path in texts if not path.with_suffix(".npy").exists()}
+    with contextlib.closing(run_tasks(make_worker, todo)) as results:
+        for name, count in results:
+            print(name, count)
 
 A `concurrent.futures.ProcessPoolExecutor` would break as a whole when one process dies,
 without a word on which task that one did, and would wait for ever on a large result that
 a process had half sent when it was killed. Here each process has a pipe of its own, which
-ends with it.
+ends with it. Ray's ActorPool does not say which task an error belongs to.
 """
 
 import contextlib
@@ -11,7 +30,9 @@ import functools
 import multiprocessing
 import os
 import pickle
+import shlex
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,11 +44,15 @@ from itertools import chain
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, NoReturn, Protocol, Self, cast
+from types import ModuleType
+from typing import Any, Literal, NoReturn, Self, cast
 
+from bayescontam._optional import require
 from bayescontam._text import printable
 from bayescontam.errors import BayescontamError, TaskError, UsageError
 
+_TRIES = 3
+"""How often a task may be sent while workers are lost over it."""
 # Sums depend on how they are split over threads, and libraries split them over all cores
 # that they see. With one thread a task gives the same bits beside one worker or fifty,
 # and workers do not compete for the cores. The libraries read this when they are loaded.
@@ -44,7 +69,77 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
-def serialise(make_worker: Callable[[], object]) -> bytes:
+def usable_cores() -> int:
+    """Return the number of cores that this process may use, at least 1."""
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def ray_cluster(
+    engine: Literal["local", "ray"], address: str | None = None, jobs: int | None = None
+) -> contextlib.AbstractContextManager[None]:
+    """Keep one connection to Ray for several calls of `run_tasks`, which take seconds to connect.
+
+    Options that these would refuse are refused at once.
+    """
+    _check(engine, jobs, address, gpus=0)
+    if engine == "local":
+        return contextlib.nullcontext()
+    return _cluster(require("ray", "ray"), address, jobs)
+
+
+def run_tasks[TaskT, ResultT](
+    make_worker: Callable[[], Callable[[TaskT], ResultT]],
+    tasks: Mapping[str, TaskT],
+    *,
+    engine: Literal["local", "ray"] = "local",
+    jobs: int | None = None,
+    address: str | None = None,
+    gpus: float = 0,
+) -> Generator[tuple[str, ResultT], None, None]:
+    """Do every task, and yield the results in the order in which they are ready.
+
+    Nothing starts before the first result is requested. Closing the generator stops the
+    workers, as does Ctrl-C inside it; wrap it in `contextlib.closing` so that an error in
+    the loop over the results stops them at once too. They are killed: a task should write
+    files with `bayescontam._files.atomic_path`.
+    """
+    _check(engine, jobs, address, gpus)
+    if not tasks or (engine == "local" and (jobs or usable_cores()) == 1):
+        return _here(make_worker, tasks)
+    sent = _serialised(make_worker)
+    if engine == "local":
+        return _in_processes(sent, tasks, min(jobs or usable_cores(), len(tasks)))
+    return _on_ray(
+        require("ray", "ray"), sent, tasks, jobs and min(jobs, len(tasks)), address, gpus
+    )
+
+
+def _check(engine: str, jobs: int | None, address: str | None, gpus: float) -> None:
+    if engine not in ("local", "ray"):
+        raise UsageError(f"engine is '{printable(engine)}'; choose 'local' or 'ray'")
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs is {jobs}; give 1 or more, or leave it out to use every core")
+    if engine == "local" and (address is not None or gpus):
+        raise UsageError("address and gpus are for Ray; choose the engine 'ray' or leave them out")
+    if not (0 <= gpus <= 1 or (gpus > 1 and float(gpus).is_integer())):
+        raise UsageError(f"gpus is {gpus}; give 0, a fraction up to 1, or a whole number")
+
+
+def _here[TaskT, ResultT](
+    make_worker: Callable[[], Callable[[TaskT], ResultT]], tasks: Mapping[str, TaskT]
+) -> Generator[tuple[str, ResultT], None, None]:
+    made = functools.cache(make_worker)
+    for key, task in tasks.items():
+        try:
+            result = made()(task)
+        except Exception as error:
+            _fail(key, error)
+        yield key, result
+
+
+def _serialised(make_worker: Callable[[], object]) -> bytes:
     """Return `make_worker` as it is sent to workers."""
     try:
         return pickle.dumps(make_worker)
@@ -93,35 +188,19 @@ class WorkerLostError(Exception):
     """A worker was killed during a task."""
 
 
-class WorkerPool[SentT](Protocol):
-    """Workers, each of which does one task at a time."""
-
-    @property
-    def size(self) -> int:
-        """Number of workers."""
-
-    @property
-    def tries(self) -> int:
-        """How often a task may be sent while workers are lost over it."""
-
-    def send(self, task: bytes) -> SentT:
-        """Give a task to an idle worker."""
-
-    def ready(self, sent: Iterable[SentT]) -> Iterable[SentT]:
-        """Wait for some of the tasks that were sent."""
-
-    def receive(self, sent: SentT) -> bytes:
-        """Return what a worker answers, or raise `WorkerLostError`; it is idle then."""
-
-
-def gather[TaskT, SentT](
-    crew: WorkerPool[SentT], tasks: Mapping[str, TaskT]
+def _gathered(
+    crew: "_Processes | _Actors", tasks: Mapping[str, Any]
 ) -> Generator[tuple[str, Any], None, None]:
     """Have the tasks done and yield results as they come."""
-    upcoming: Iterator[tuple[str, TaskT]] = iter(tasks.items())
+    upcoming: Iterator[tuple[str, Any]] = iter(tasks.items())
     losses: Counter[str] = Counter()
-    running: dict[SentT, tuple[str, TaskT]] = {}
-    _refill(crew, upcoming, running)
+    running: dict[Any, tuple[str, Any]] = {}  # by what a crew returns of a task that it was sent
+
+    def refill() -> None:
+        while len(running) < crew.size and (item := next(upcoming, None)):
+            running[crew.send(_written(*item))] = item
+
+    refill()
     while running:
         for sent in crew.ready(running):
             key, _ = item = running.pop(sent)
@@ -131,40 +210,35 @@ def gather[TaskT, SentT](
                 answer = None
                 upcoming = chain([item], upcoming)
                 losses[key] += 1
-                if losses[key] == crew.tries:
-                    raise _killed(key, str(loss)) from loss
-            _refill(crew, upcoming, running)  # no worker waits while a result is used
+                if losses[key] == _TRIES:
+                    raise TaskError(
+                        f"task '{printable(key)}': its worker was killed three times ({loss}); "
+                        "finished tasks are stored, so fix this and start again, perhaps with "
+                        "fewer jobs or smaller tasks"
+                    ) from loss
+            refill()  # no worker waits while a result is used
             if answer is not None:
                 yield key, _read(key, answer)
-
-
-def _refill[TaskT, SentT](
-    crew: WorkerPool[SentT],
-    upcoming: Iterator[tuple[str, TaskT]],
-    running: dict[SentT, tuple[str, TaskT]],
-) -> None:
-    while len(running) < crew.size and (item := next(upcoming, None)):
-        running[crew.send(_written(*item))] = item
 
 
 def _written(key: str, task: object) -> bytes:
     try:
         return pickle.dumps(task)
     except Exception as error:
-        fail(key, error)
+        _fail(key, error)
 
 
 def _read(key: str, answer: bytes) -> Any:
     try:
         result, error = pickle.loads(answer)
     except Exception as unreadable:
-        fail(key, unreadable)
+        _fail(key, unreadable)
     if error is not None:
-        fail(key, error)
+        _fail(key, error)
     return result
 
 
-def fail(key: str, error: BaseException) -> NoReturn:
+def _fail(key: str, error: BaseException) -> NoReturn:
     """Raise what a task's `error` becomes."""
     if isinstance(error, BayescontamError):
         raise error
@@ -174,19 +248,12 @@ def fail(key: str, error: BaseException) -> NoReturn:
     ) from error
 
 
-def _killed(key: str, how: str) -> TaskError:
-    return TaskError(
-        f"task '{printable(key)}': its worker was killed three times ({how}); finished tasks are "
-        "stored, so fix this and start again, perhaps with fewer jobs or smaller tasks"
-    )
-
-
-def process_pool(
+def _in_processes(
     make_worker: bytes, tasks: Mapping[str, Any], jobs: int
 ) -> Generator[tuple[str, Any], None, None]:
     """Yield results from `jobs` processes; one that dies is replaced and its task done again."""
     with _Processes(make_worker, jobs) as processes:
-        yield from gather(processes, tasks)
+        yield from _gathered(processes, tasks)
 
 
 class _Process(SpawnProcess):
@@ -243,8 +310,6 @@ class _WorkerHandle:
 
 class _Processes:
     """A crew of processes."""
-
-    tries = 3
 
     def __init__(self, make_worker: bytes, size: int) -> None:
         self.size = size
@@ -340,3 +405,122 @@ def _interrupts_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _on_ray(
+    ray: ModuleType,
+    make_worker: bytes,
+    tasks: Mapping[str, Any],
+    jobs: int | None,
+    address: str | None,
+    gpus: float,
+) -> Generator[tuple[str, Any], None, None]:
+    """Yield results of `jobs` actors; one that dies is replaced and its task done again."""
+    with _cluster(ray, address, jobs):
+        kind = ray.remote(Worker).options(
+            num_cpus=1, num_gpus=gpus, runtime_env=_actor_environment(address)
+        )
+        size = min(_free_workers(ray, jobs, gpus), len(tasks))
+        actors = _Actors(ray, functools.partial(kind.remote, make_worker), size)
+        try:
+            yield from _gathered(actors, tasks)
+        finally:
+            actors.kill()
+
+
+def _actor_environment(address: str | None) -> dict[str, Any]:
+    """Return what actors run in."""
+    environment: dict[str, Any] = {"env_vars": ONE_THREAD}
+    # Ray hands the interpreter to a shell as it is, so that from a folder whose name has a
+    # space no worker ever starts, and the run waits for ever.
+    quoted = shlex.quote(sys.executable)
+    if address is None and quoted != sys.executable:
+        environment["py_executable"] = quoted
+    return environment
+
+
+class _Actors:
+    """A crew of actors.
+
+    One that Ray starts again is known by the old name, and fails the tasks that reach it before
+    it is ready: a new one is started in place of each that is lost.
+    """
+
+    def __init__(self, ray: ModuleType, start: Callable[[], Any], size: int) -> None:
+        self.size = size
+        self._ray = ray
+        self._start = start
+        self._idle = [start() for _ in range(size)]
+        self._busy: dict[Any, Any] = {}
+
+    def send(self, task: bytes) -> Any:
+        actor = self._idle.pop()
+        answer = actor.perform.remote(task)
+        self._busy[answer] = actor
+        return answer
+
+    def ready(self, sent: Iterable[Any]) -> list[Any]:
+        return list(self._ray.wait(list(sent), num_returns=1)[0])
+
+    def receive(self, sent: Any) -> bytes:
+        actor = self._busy.pop(sent)
+        known = self._ray.exceptions
+        try:
+            answer = bytes(self._ray.get(sent))
+        except (known.RayActorError, known.WorkerCrashedError, known.OutOfMemoryError) as error:
+            self._ray.kill(actor)  # where only the way to it is broken, it works on
+            self._idle.append(self._start())
+            raise WorkerLostError("perhaps for lack of memory; the logs of Ray say more") from error
+        self._idle.append(actor)
+        return answer
+
+    def kill(self) -> None:
+        for actor in [*self._idle, *self._busy.values()]:
+            self._ray.kill(actor)
+
+
+@contextlib.contextmanager
+def _cluster(ray: ModuleType, address: str | None, jobs: int | None) -> Iterator[None]:
+    """Connect to Ray, quietly; leave alone one that this process already uses."""
+    if ray.is_initialized():
+        yield
+        return
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        options |= {"num_cpus": jobs, "include_dashboard": False}
+    try:
+        _probe_address(address or "")
+        ray.init(address=address or "local", **options)
+    except (OSError, OverflowError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise UsageError(
+            f"Ray at '{printable(address or 'local')}' cannot be used "
+            f"({printable(str(error), 400)}); "
+            "give the address of a running cluster (and RAY_AUTH_MODE=token in the environment if "
+            "it requires a token), or none to start one on this machine"
+        ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _probe_address(address: str) -> None:
+    """Raise an OSError if nobody listens: Ray would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+
+
+def _free_workers(ray: ModuleType, jobs: int | None, gpus: float) -> int:
+    """Return the number of workers; one without a place would wait for ever."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    room = sum(
+        int(min(node.get("CPU", 0), node.get("GPU", 0) / gpus + 1e-9 if gpus else float("inf")))
+        for node in nodes
+    )
+    if room < (jobs or 1):
+        raise UsageError(
+            f"Ray has room for {room} workers of 1 core and {gpus:g} GPUs, not for {jobs or 1}; "
+            "request fewer jobs or GPUs, or add machines"
+        )
+    return jobs or room

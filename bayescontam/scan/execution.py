@@ -1,0 +1,122 @@
+"""Where the tasks of a scan run, and which of them are done.
+
+An object is sent to a worker, called there once to load what is expensive, and then given its
+tasks one after the other. A task writes its results to a temporary name and renames them. What
+it counted is written last, beside them, and marks the task as done. A stage that was
+interrupted goes on with the tasks that are left.
+"""
+
+import contextlib
+import importlib.metadata
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bayescontam._files import on_disk, sha256
+from bayescontam._optional import require
+from bayescontam._progress import progress_bar
+from bayescontam._runs import read_json, remove_files, write_json
+from bayescontam.errors import UsageError
+from bayescontam.parallel import run_tasks
+
+type Report = dict[str, Any]
+"""What a task counted."""
+LOG = "scan.log"
+WORK = "work"
+"""Folder of what only a resumed scan needs."""
+
+
+def stage_folder(out: Path, name: str, *conditions: object) -> Path:
+    """Return the folder of a stage, named by a hash of everything that its results depend on."""
+    version = importlib.metadata.version("bayescontam")
+    text = json.dumps([version, *conditions], sort_keys=True)
+    folder = out / WORK / f"{name}-{sha256(text.encode())[:16]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    remove_files(folder, ".*.part")  # what a killed scan left half written
+    return folder
+
+
+def task_name(number: int) -> str:
+    """Return the name of a task and of its files."""
+    return f"{number:06d}"
+
+
+def report_path(folder: Path, number: int) -> Path:
+    """Return the file of what a task counted; it is there once the task is done."""
+    return folder / f"{task_name(number)}.json"
+
+
+def read_reports(folder: Path, tasks: int) -> list[Report]:
+    """Return what all tasks of a stage counted."""
+    return [read_json(report_path(folder, number)) for number in range(tasks)]
+
+
+def mark_done(folder: Path, number: int, report: Report) -> None:
+    """Store what a task counted."""
+    path = report_path(folder, number)
+    with on_disk(path):
+        write_json(path, report)
+
+
+@contextlib.contextmanager
+def one_thread(torch: Any) -> Iterator[None]:
+    """Keep Torch to one thread inside the block: here it works inside others."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where the tasks of a scan run."""
+
+    # worker processes of this machine, or actors of a Ray cluster
+    engine: Literal["local", "ray"] = "local"
+    # workers. Default: one for each core or, on a GPU, one (with Ray, one for each GPU).
+    jobs: int | None = None
+    address: str | None = None  # ray cluster; default: one is started on this machine
+    # where embedding and search run; `"auto"` is a GPU where this machine has one
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    progress: bool = False  # whether to show progress bars
+
+    def on_device(self) -> "Execution":
+        """Return the same with the device that Torch is to use in place of ``"auto"``."""
+        if self.device == "cpu" or (self.device == "cuda" and self.engine == "ray"):
+            return self
+        if require("torch", "scan").cuda.is_available():
+            return replace(self, device="cuda")
+        if self.device == "cuda":
+            raise UsageError("device is 'cuda', but Torch finds no GPU here; choose 'cpu'")
+        return replace(self, device="cpu")
+
+    def run(
+        self,
+        title: str,
+        stage: Callable[[], Callable[[Any], Any]],
+        tasks: Mapping[str, Any],
+        size: Callable[[Any], float],
+        unit: str,
+    ) -> Iterator[tuple[str, Any]]:
+        """Do tasks and give their names and results as they come."""
+        if not tasks:
+            return
+        on_gpu = self.device == "cuda" and title in ("items", "search")
+        # On GPUs one worker here, and as many as there are GPUs with Ray.
+        jobs = self.jobs if not on_gpu else 1 if self.engine == "local" else None
+        gpus = int(on_gpu and self.engine == "ray")
+        done = run_tasks(
+            stage, tasks, engine=self.engine, jobs=jobs, address=self.address, gpus=gpus
+        )
+        total = sum(map(size, tasks.values()))
+        with (
+            progress_bar(self.progress, title, total, unit) as advance,
+            contextlib.closing(done) as results,
+        ):
+            for key, result in results:
+                yield key, result
+                advance(size(tasks[key]))
