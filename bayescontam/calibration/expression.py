@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
-from bayescontam.specs.expression import Expression, position
+from bayescontam.specs.study import Expression, position
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: np.add,

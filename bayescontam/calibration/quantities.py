@@ -23,7 +23,6 @@ from bayescontam.inference.posterior import CACHED, Draws
 from bayescontam.inference.prior_predictive import response_accuracies
 from bayescontam.model.build import COORDINATES, BuiltModel
 from bayescontam.model.design import Design, make_design
-from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, Estimator, StudySpec
 
 Key = tuple[str, str]

@@ -1,10 +1,14 @@
-"""Strict TOML to frozen objects: the rules that every kind of spec shares."""
+"""Strict TOML to frozen objects: the rules that every kind of spec shares, and their keys."""
 
 import difflib
+import inspect
 import json
+import re
+import textwrap
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path, PurePath
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
@@ -209,10 +213,13 @@ def _limit(error: dict[str, Any]) -> str:
     context = error.get("ctx", {})
     for key, words in _LIMITS.items():
         if key in context:
-            limit = context[key]
-            return words.format(f"{limit:,}" if isinstance(limit, int) else f"{limit:g}")
+            return words.format(_limit_text(context[key]))
     finite = error["type"] == "finite_number"
     return "a finite number is needed" if finite else str(error["msg"]).removeprefix(_OWN)
+
+
+def _limit_text(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
 def _list_like(table: Any, where: Keys) -> str:
@@ -314,3 +321,123 @@ class WholeSpec(Block):
         # is no difference between two.
         spec.__dict__["source"] = name
         return spec
+
+
+_KINDS = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "number": "number",
+    "object": "table",
+    "string": "text",
+}
+_ENDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "minLength": "not empty",
+    "maxLength": "at most {} characters",
+}
+
+
+class Key(NamedTuple):
+    """A key of a spec's file."""
+
+    block: str  # as the file names it: "", [design], or [[estimators]] of a list of blocks
+    name: str
+    allowed: str  # kind and limits of its value
+    default: str  # "required", or the value where it is left out; "" where that is none
+    meaning: str
+
+
+def keys_of(kind: type[Block]) -> list[Key]:
+    """Return the keys of a kind of spec from its schema and docstrings, those of no block first."""
+    schema = kind.model_json_schema()
+    blocks = {
+        name: found for name, f in kind.model_fields.items() if (found := _branches(f.annotation))
+    }
+    keys = [_key("", name, schema, kind) for name in kind.model_fields if name not in blocks]
+    for block, (owner, *_) in blocks.items():
+        listed = schema["properties"][block].get("type") == "array"
+        title = f"[[{block}]]" if listed else f"[{block}]"
+        content = schema["$defs"][owner.__name__]
+        keys += [_key(title, name, content, owner) for name in content["properties"]]
+    return keys
+
+
+def reference_text(kind: type[Block], width: int = 100) -> Iterator[str]:
+    """Yield the lines of a reference for a terminal, block by block."""
+    wrapper = textwrap.TextWrapper(
+        max(width, 40),
+        initial_indent="      ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for block, keys in groupby(keys_of(kind), key=lambda key: key.block):
+        yield from ["", block or "(above all blocks)"]
+        for key in keys:
+            needed = key.default if key.default in ("", "required") else f"default {key.default}"
+            yield f"  {key.name}: {key.allowed}{f'; {needed}' if needed else ''}"
+            yield from wrapper.wrap(key.meaning.replace("``", ""))
+
+
+def keys_page(kind: type[Block], title: str, about: str) -> str:
+    """Return the keys of a spec's file as a page of Markdown, a table for each block."""
+    parts = [f"# {title}", about]
+    for block, keys in groupby(keys_of(kind), key=lambda key: key.block):
+        rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+        for key in keys:
+            cells = [f"`{key.name}`", key.allowed, key.default, key.meaning.replace("``", "`")]
+            rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        parts += [f"## `{block}`" if block else "## Above all blocks", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _key(block: str, name: str, content: Mapping[str, Any], owner: type[Block]) -> Key:
+    schema = content["properties"][name]
+    needed = name in content.get("required", ())
+    default = "required" if needed else _value(schema.get("default"))
+    return Key(block, name, _allowed(schema), default, _meanings(owner).get(name, ""))
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """Say in words what a schema allows."""
+    if "anyOf" in schema:
+        parts = [_allowed(part) for part in schema["anyOf"] if part.get("type") != "null"]
+        return ", or ".join(dict.fromkeys(parts))
+    if "const" in schema or "enum" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return " or ".join(_value(value) for value in values)
+    if schema.get("type") == "array":
+        return f"list of {_allowed(schema['items'])}s" if "items" in schema else "list"
+    inner = schema.get("additionalProperties")
+    if isinstance(inner, Mapping):
+        return f"table of name = {_allowed(inner)}"
+    ends = [text.format(_limit_text(schema[end])) for end, text in _ENDS.items() if end in schema]
+    return ", ".join([_KINDS.get(schema.get("type", ""), "value"), *ends])
+
+
+def _value(value: Any) -> str:
+    """Return a default as a file would have it; empty for none."""
+    if value is None or value in ("", [], {}):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _meanings(kind: type[Block]) -> dict[str, str]:
+    """Return what the documentation of a class states of each of its attributes."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    _, _, section = text.partition("Attributes\n----------\n")
+    found = {}
+    for entry in re.split(r"\n(?=\S)", section.strip("\n")):
+        head, _, body = entry.partition("\n")
+        for name in head.partition(" :")[0].split(","):
+            found[name.strip()] = " ".join(body.split())
+    return found

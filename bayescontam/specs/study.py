@@ -1,7 +1,8 @@
 """Study specs: what is simulated, how it is fitted, and what fits must pass."""
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import Annotated, Any, Literal, Self
@@ -11,8 +12,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 from bayescontam._files import sha256
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.specs.base import Block, WholeSpec, suggest
-from bayescontam.specs.expression import Expression
+from bayescontam.specs.base import Block, WholeSpec, keys_page, suggest
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -335,6 +335,72 @@ class Estimator(Block):
         return self
 
 
+OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.USub, ast.UAdd)
+"""Operators that an expression may have."""
+FUNCTIONS = (
+    "exp", "log", "sqrt", "abs", "logistic", "logit", "mean", "sum", "min", "max", "sd",
+)  # fmt: skip
+"""Functions that it may call; the last five run over all cells of a quantity."""
+_LARGEST = 1e300
+"""Magnitude of numbers, so that they are floats."""
+
+
+class Expression:
+    """A formula of names, numbers, ``+ - * / **``, positions from 0 in brackets and `FUNCTIONS`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self.body = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            raise ValueError(f"{printable(text, 80)!r} is no formula") from error
+        try:
+            self.names = frozenset(_names(self.body, printable(text, 80)))
+        except RecursionError as error:
+            raise ValueError(f"{printable(text, 80)!r} is too long a formula") from error
+        if not self.names:
+            raise ValueError(f"{printable(text, 80)!r} names no quantity")
+
+
+def _names(node: ast.AST, text: str) -> Iterator[str]:
+    """Yield the names in a formula; refuse whatever is no part of one."""
+    match node:
+        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, OPERATORS):
+            yield from _names(left, text)
+            yield from _names(right, text)
+        case ast.UnaryOp(op=op, operand=operand) if isinstance(op, OPERATORS):
+            yield from _names(operand, text)
+        case ast.Call(func=ast.Name(id=name), args=[only], keywords=[]) if name in FUNCTIONS:
+            yield from _names(only, text)
+        case ast.Call(func=ast.Name(id=name)):
+            allowed = ", ".join(FUNCTIONS)
+            raise ValueError(f"{text!r}: no function {name!r} of one argument; allowed: {allowed}")
+        case ast.Subscript(value=ast.Name(id=name), slice=place):
+            if not all(type(part) is int and part >= 0 for part in _position(place)):
+                raise ValueError(f"{text!r}: a position is a whole number from 0, or several")
+            yield name
+        case ast.Name(id=name):
+            yield name
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            if abs(value) > _LARGEST:
+                raise ValueError(f"{text!r}: numbers are at most {_LARGEST:g}")
+        case _:
+            raise ValueError(
+                f"{text!r} is no formula of names, numbers, + - * / **, positions such as"
+                " theta[0, 1] and functions of one argument"
+            )
+
+
+def _position(node: ast.AST) -> tuple[object, ...]:
+    parts = node.elts if isinstance(node, ast.Tuple) else [node]
+    return tuple(part.value if isinstance(part, ast.Constant) else None for part in parts)
+
+
+def position(node: ast.AST) -> tuple[int, ...]:
+    """Return the position that stands in brackets of a formula that was checked."""
+    return tuple(part for part in _position(node) if isinstance(part, int))
+
+
 GRID = {
     **dict.fromkeys(("slope", "slope_sd", "ability_sd", "difficulty_sd", "eps_sd"), "simulator"),
     **dict.fromkeys(("ability", "genuine", "boost"), "simulator"),
@@ -555,3 +621,13 @@ class StudySpec(WholeSpec):
 
 def _label(point: Mapping[str, float]) -> str:
     return ", ".join(f"{key}={value:g}" for key, value in point.items())
+
+
+def study_keys_page() -> str:
+    """Return the keys of a study's file as a page of Markdown."""
+    about = (
+        "A study is a TOML file. `bayescontam study show NAME --toml > mine.toml` copies one that"
+        " ships, `bayescontam study run mine.toml --out DIR` runs it. Unknown keys are refused."
+        " `bayescontam study keys` prints this page in the terminal."
+    )
+    return keys_page(StudySpec, "Keys of a study's file", about)

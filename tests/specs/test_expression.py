@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayescontam.calibration.expression import evaluated
-from bayescontam.specs.expression import FUNCTIONS, Expression
+from bayescontam.specs.study import FUNCTIONS, Expression
 
 RNG = np.random.default_rng(1)
 VALUES = {"theta": RNG.normal(size=(5, 2, 3)), "sigma": RNG.uniform(1, 2, size=5)}
