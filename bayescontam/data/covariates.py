@@ -10,7 +10,6 @@ import pandas as pd
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
 from bayescontam.data.measures import MEASURES, Scale, cast_columns, read_measures
-from bayescontam.data.mismatches import mismatch_reasons, without_partner
 from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
@@ -18,10 +17,12 @@ from bayescontam.data.validation import (
     check_choice,
     flag_near_duplicates,
     format_value,
+    mismatch_reasons,
     need_columns,
     read_names,
     to_plain_frame,
     validate_unique,
+    without_partner,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 

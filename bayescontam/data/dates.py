@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
-from bayescontam.data.mismatches import mismatch_reasons, without_partner
 from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
     format_value,
+    mismatch_reasons,
     need_columns,
     read_names,
     read_numbers,
     to_plain_frame,
     validate_unique,
+    without_partner,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 

@@ -10,7 +10,7 @@ import pymc as pm
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import IntArray
-from bayescontam.data.guessing import guess_column, read_guess
+from bayescontam.data.measures import guess_column, read_guess
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.inference.estimands import Reference
