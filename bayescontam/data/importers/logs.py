@@ -399,27 +399,21 @@ def _candidates(logs: Sequence[Log], given: Names) -> dict[str, Counter[str]]:
         fitting = fit.setdefault(log.run.benchmark, set())
         for trial in log.trials:
             counts.update(trial.scores.keys())
-            fitting.update(name for name, value in trial.scores.items() if _fits(value))
+            fitting.update(
+                name
+                for name, value in trial.scores.items()
+                if isinstance(value, int | float | None) or _is_flags(value)
+            )
     if bare := sorted(name for name, counts in known.items() if not counts):
         raise UsageError(
             f"--metric: no metric in the logs of {join_list(bare)}: was it run to predict only?"
         )
-    wanted = as_list(given)
-
-    def may_count(benchmark: str, name: str) -> bool:
-        named = any(text == name or text.endswith(f"={name}") for text in wanted)
-        return named or not fit[benchmark] or name in fit[benchmark]
-
-    return {
-        benchmark: Counter(
-            {name: count for name, count in counts.items() if may_count(benchmark, name)}
-        )
-        for benchmark, counts in known.items()
-    }
-
-
-def _fits(value: Any) -> bool:
-    return value is None or isinstance(value, int | float) or _is_flags(value)
+    for benchmark, counts in known.items():
+        for name in list(counts):
+            named = any(f"={text}".endswith(f"={name}") for text in as_list(given))
+            if fit[benchmark] and name not in fit[benchmark] and not named:
+                del counts[name]
+    return known
 
 
 def _is_flags(value: Any) -> bool:
@@ -436,22 +430,18 @@ def _value(value: Any, log: Log, metric: str) -> tuple[float, int]:
     try:
         return number(value), 1
     except TypeError as error:
-        single = _single(log)
+        names = dict.fromkeys(name for trial in log.trials for name in trial.scores)
+        numbers = (int, float, type(None))
+        single = [
+            name
+            for name in names
+            if all(isinstance(trial.scores.get(name), numbers) for trial in log.trials)
+        ]
         others = f"; single numbers are in {join_list(single)}" if single else ""
         raise DataError(
             [Fault(log.run.file, f"metric {printable(metric, 60)} {error}")],
             f"choose another one (metric, --metric){others}",
         ) from error
-
-
-def _single(log: Log) -> list[str]:
-    """Return the metrics of a log that are numbers throughout."""
-    names = dict.fromkeys(name for trial in log.trials for name in trial.scores)
-    return [
-        name
-        for name in names
-        if all(isinstance(t.scores.get(name), int | float | None) for t in log.trials)
-    ]
 
 
 def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> Fault:
