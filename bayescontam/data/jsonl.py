@@ -49,10 +49,8 @@ class BrokenListError(ValueError):
 def json_records(
     path: str | os.PathLike[str], *, unique: bool = True
 ) -> Iterator[tuple[str, int, Any]]:
-    """Give place, size and value of the records of JSON Lines or of one list; `Damage` of some.
-
-    With `unique`, objects that have a key twice are damaged; otherwise its last value counts.
-    """
+    """Give place, size and value (or `Damage`) of the records of JSON Lines or of one list."""
+    # Without `unique`, the last value of a key that an object has twice counts.
     with unpacked(path) as stream:
         is_list = _begins_list(stream)
     with unpacked(path) as stream:
@@ -96,6 +94,8 @@ def json_columns(path: Path, source: str) -> dict[str, list[Any]]:
         raise DataError([Fault(source, str(error))]) from error
     if faults:
         raise DataError(faults, 'each line must be one whole JSON object, such as {"item": "a"}')
+    if not columns:
+        raise DataError([Fault(source, "no columns: the list or its objects are empty")])
     limit.check_cells(count, len(columns), source)
     return columns
 
@@ -252,11 +252,7 @@ def json_object(path: Path, *, unique: bool = False) -> dict[str, Any]:
 
 
 def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the object that stands under these names, one in another; empty if there is none.
-
-    >>> part({"a": {"b": {"c": 1}}, "d": "text"}, "a", "b"), part({"d": "text"}, "d")
-    ({'c': 1}, {})
-    """
+    """Return the object that stands under these names, one in another; empty if there is none."""
     found: Any = content
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None

@@ -55,6 +55,8 @@ _HOW = {
     "tokenized_requests", "seed",
 }  # fmt: skip
 """Model arguments that say how and where it ran, not which model it is."""
+_PROMPTS = ("chat_template_sha", "system_instruction_sha")
+_OF_TASK = {"version": "versions", "n-shot": "n-shot"}
 _FIXED = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
     "doc_hash", "prompt_hash", "target_hash", "task_name", "input",
@@ -96,11 +98,6 @@ class Samples:
         """Filters of the task in the order of its configuration; None if that is unknown."""
         return part(self.results, "configs").get(self.task)
 
-    @property
-    def version(self) -> str:
-        """Version of the tool, "" if it is not stated."""
-        return str(self.results.get("lm_eval_version") or "")
-
 
 class ResultsFiles:
     """Results files, each read once though many files of samples lie beside it."""
@@ -141,21 +138,24 @@ def _samples(path: Path, naming: Naming, files: ResultsFiles) -> Samples:
     date = (named["date"] if named else None) or ""
     results = files.of(path, date or None)
     task = named["task"] if named else _old_task(path, results)
-    given = _arguments(part(results, "config").get("model_args"))
-    model, folder = naming.of(path, path.resolve().parent.name, _model(results, given))
+    config = part(results, "config")
+    given = _arguments(config.get("model_args"))
+    named_by = next((given[name] for name in _NAMING if name in given), None)
+    # Without such an argument the tool makes up a name, another one in each run.
+    stated = named_by or str(config.get("model") or "")
+    model, folder = naming.of(path, path.resolve().parent.name, stated)
     id_ = f"{folder}/{date}" if date else ""
-    settings = _of_model(results, given), _of_task(results, task)
-    random_name = not folder and not any(name in given for name in _NAMING) and bool(results)
-    return Samples(Run(model, task, str(path), *settings, id_, folder), results, random_name)
-
-
-def _subtasks(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the subtasks of each group that a results file states."""
-    return {
-        name: [part for part in parts if isinstance(part, str)]
-        for name, parts in part(results, "group_subtasks").items()
-        if isinstance(parts, list)
-    }
+    random_name = not folder and named_by is None and bool(results)
+    # What is absent has the tool's default.
+    settings: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
+    settings |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
+    settings |= {name: results.get(name) for name in _PROMPTS}
+    of_model = {name: str(value) for name, value in settings.items() if value}
+    tested = {name: part(results, key) for name, key in _OF_TASK.items()}
+    of_task = {name: str(values[task]) for name, values in tested.items() if task in values}
+    return Samples(
+        Run(model, task, str(path), of_model, of_task, id_, folder), results, random_name
+    )
 
 
 def _named(path: Path) -> re.Match[str] | None:
@@ -167,7 +167,9 @@ def _filters_of_task(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a task's filters; of one that configures none, the tool's own."""
     listed = config.get("filter_list")
     named = (
-        [part({"f": own}, "f").get("name") for own in listed] if isinstance(listed, list) else []
+        [own.get("name") for own in listed if isinstance(own, Mapping)]
+        if isinstance(listed, list)
+        else []
     )
     return tuple(str(name) for name in named if name) or (UNFILTERED,)
 
@@ -200,26 +202,6 @@ def _arguments(given: Any) -> dict[str, str]:
         pairs = (part.partition("=") for part in given.split(",") if part.strip())
         return {name.strip(): value for name, _, value in pairs}
     return {name: str(value) for name, value in part({"given": given}, "given").items()}
-
-
-def _model(results: Mapping[str, Any], given: Mapping[str, str]) -> str:
-    named = next((given[name] for name in _NAMING if name in given), None)
-    # Without such an argument the tool makes up a name, another one in each run.
-    return named or str(part(results, "config").get("model") or "")
-
-
-def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that make it another model; what is absent has the tool's default."""
-    config = part(results, "config")
-    found: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
-    found |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
-    found |= {name: results.get(name) for name in ("chat_template_sha", "system_instruction_sha")}
-    return {name: str(value) for name, value in found.items() if value}
-
-
-def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
-    found = {"version": part(results, "versions"), "n-shot": part(results, "n-shot")}
-    return {name: str(values[task]) for name, values in found.items() if task in values}
 
 
 def _read(samples: Samples, importing: Importing, advance: Advance) -> None:
@@ -263,9 +245,8 @@ def _by_order(
     """Name the filters of rows that do not, in the order of the task's configuration."""
     names = samples.filters
     if names is None:
-        names = tuple(f"unnamed-{place + 1}" for place in range(len(unnamed)))
-        if len(unnamed) < 2:
-            names = (UNFILTERED,)
+        numbered = (f"unnamed-{place + 1}" for place in range(len(unnamed)))
+        names = tuple(numbered) if len(unnamed) > 1 else (UNFILTERED,)
     if len(unnamed) > len(names):
         again = {row.doc_id for rows in unnamed[len(names) :] for row in rows}
         left_out.broken(
@@ -289,19 +270,17 @@ def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
     if not isinstance(given, str | None):
         raise TypeError(f"'doc_hash' is {printable(repr(given), 60)}; allowed is text")
     responses = (row.get("resps"), row.get("filtered_resps"))
+    content = given
+    if not given and "doc" in row:  # hashed as the tool does
+        content = sha256(json.dumps(row["doc"], indent=2, ensure_ascii=False).encode())
     return Row(
         str(row["doc_id"]),
         given,
-        given or (_hash(row["doc"]) if "doc" in row else None),
+        content,
         {key: row[key] for key in measured if key in row},
         fingerprint(responses) if any(responses) else None,
         extra.values(row),
     )
-
-
-def _hash(doc: Any) -> str:
-    """Return a document's hash as the tool computes it."""
-    return sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode())
 
 
 def import_lm_eval(
@@ -360,11 +339,17 @@ def import_lm_eval(
     naming.check()
     with importing.bar(files) as advance:
         for samples in read:
-            importing.groups.state(_subtasks(samples.results))
+            for group, parts in part(samples.results, "group_subtasks").items():
+                if isinstance(parts, list):
+                    importing.groups.state(group, (name for name in parts if isinstance(name, str)))
             _read(samples, importing, advance)
     importing.left_out.raise_if_broken()
     filters = _filters(read, filter)
     named, notes = _items(read, filters)
+    if made_up := sorted({samples.run.model for samples in read if samples.random_name}):
+        kinds = join_list(made_up)
+        notes.insert(0, f"no model argument names the model: it is called after its kind, {kinds}")
+    versions = [str(samples.results.get("lm_eval_version") or "unknown") for samples in read]
     logs = [_log(samples, filters, named, importing.left_out) for samples in read]
     return importing.table_of(
         logs,
@@ -372,7 +357,7 @@ def import_lm_eval(
         metric=metric,
         threshold=threshold,
         hint="documents are in 'doc', such as doc.subject",
-        notes=[*_notes(read), *notes],
+        notes=[*version_notes("lm_eval", versions, "files"), *notes],
         choice=lambda task, metric: f"{metric}, filter {filters[task]}",
     )
 
@@ -423,15 +408,6 @@ def _log(
     stated = part(samples.results, "higher_is_better", task)
     lower = {name: not better for name, better in stated.items() if isinstance(better, bool)}
     return Log(samples.run, trials, lower)
-
-
-def _notes(read: Sequence[Samples]) -> list[str]:
-    notes = version_notes("lm_eval", (samples.version or "unknown" for samples in read), "files")
-    if unnamed := sorted({samples.run.model for samples in read if samples.random_name}):
-        notes.append(
-            f"no model argument names the model: it is called after its kind, {join_list(unnamed)}"
-        )
-    return notes
 
 
 def _items(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:

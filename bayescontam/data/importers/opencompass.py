@@ -130,16 +130,13 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
 
 
 def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
-    """Return the verdicts of a sample: 'correct', and what else is true or false.
-
-    Without 'correct' only what the user named is one: the rest may say anything of a sample,
-    such as that its answer was cut off.
-    """
+    """Return the verdicts of a sample: 'correct', and what else is true or false."""
     found = {
         name: value for name, value in entry.items() if name == "correct" or isinstance(value, bool)
     }
     if "correct" in found:
         return found
+    # What else is true or false may say that an answer was cut off: only the user can know.
     wanted = {name for name in found for text in named if f"={text}".endswith(f"={name}")}
     return {name: value for name, value in found.items() if name in wanted}
 

@@ -373,10 +373,9 @@ class Groups:
                 )
             self._patterns[name] = pattern
 
-    def state(self, groups: Mapping[str, Iterable[str]]) -> None:
-        """Note which subtasks, or groups of subtasks, the logs of a run have in each group."""
-        for name, parts in groups.items():
-            self._stated.setdefault(name, set()).update(parts)
+    def state(self, name: str, parts: Iterable[str]) -> None:
+        """Note which subtasks, or groups of subtasks, the logs of a run have in a group."""
+        self._stated.setdefault(name, set()).update(parts)
 
     def applied(
         self, trials: pd.DataFrame, chosen: Mapping[str, str]
