@@ -116,9 +116,7 @@ class Covariates:
         source : str, default "DataFrame"
             Name of the table in messages.
         contamination_scale : {"share", "percent", "count"}, default "share"
-            What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
-            or a count n, such as the documents that hold the item, read as
-            log(1 + n) / log(1 + largest n of the table).
+            See `Responses.from_frame`.
 
         Returns
         -------
@@ -151,10 +149,7 @@ class Covariates:
     def attached_to(
         self, responses: pd.DataFrame, source: str, *, missing: Missing = "error"
     ) -> tuple[pd.DataFrame, list[str]]:
-        """Return responses with the number columns of these covariates, and notes on it.
-
-        `Responses.with_contamination` is the public way; see there.
-        """
+        """Return responses with the numbers of these covariates; see `with_contamination`."""
         check_choice("missing", missing, Missing)
         columns = [name for name in MEASURES if name in self.frame.columns]
         if taken := [name for name in columns if name in responses.columns]:
@@ -196,12 +191,15 @@ class Covariates:
 
     def _rows_for(self, responses: pd.DataFrame) -> IntArray:
         """Return for each response the position of its row in `frame`, or -1."""
-        keys = ["benchmark", "item"]
-        if "model" not in self.frame.columns:
-            return _positions(self.frame, responses, keys)
-        general = self.frame["model"] == ""
-        own = _positions(self.frame[~general], responses, [*keys, "model"])
-        return np.where(own >= 0, own, _positions(self.frame[general], responses, keys))
+        frame, keys = self.frame, ["benchmark", "item"]
+        at = np.full(len(responses), -1)
+        general = frame["model"] == "" if "model" in frame else pd.Series(True, frame.index)
+        for rows, names in ((frame[general], keys), (frame[~general], [*keys, "model"])):
+            if len(rows):  # those of a model of its own go before
+                wanted = pd.MultiIndex.from_frame(responses[names])
+                found = pd.MultiIndex.from_frame(rows[names]).get_indexer(wanted)
+                at = np.where(found >= 0, rows.index.to_numpy()[found], at)
+        return at
 
     def _refuse_absent_models(self, responses: pd.DataFrame) -> None:
         """Refuse what programs write for no name, such as NA of R, unless a model is so named."""
@@ -209,14 +207,13 @@ class Covariates:
             return
         models = self.frame["model"]
         absent = models.str.strip().str.casefold().isin(MISSING - {""})
+        bad = (absent & ~models.isin(responses["model"])).to_numpy()
         faults = FaultList(self.source, np.arange(1, len(models) + 1))
         problem = (
             "got {}, and no response is of a model of that name; leave the cell blank where a row "
             "is for all models, or write the model's name as in the responses"
         )
-        faults.flag(
-            (absent & ~models.isin(responses["model"])).to_numpy(), "model", problem, models
-        )
+        faults.flag(bad, "model", problem, models)
         faults.raise_if_any()
 
     def _astray(self, responses: pd.DataFrame, at: IntArray, missing: Missing) -> list[str]:
@@ -274,10 +271,9 @@ class Covariates:
         """Return the error on responses without a row, with a fault for each cause."""
         missed, faults = responses[lost], []
         by_model = "model" in self.frame.columns
-        bare = responses["model"][~np.isin(responses["model"], responses["model"][~lost])].unique()
+        bare = responses["model"][~responses["model"].isin(responses["model"][~lost])].unique()
         if by_model and 0 < len(bare) < responses["model"].nunique():
-            problem = f"no contamination for any response of {join_list(bare)}"
-            faults.append(Fault(source, problem))
+            faults.append(Fault(source, f"no contamination for any response of {join_list(bare)}"))
             missed = missed[~missed["model"].isin(bare)]
         for name, rows in missed.groupby("benchmark", sort=False):
             items = rows["item"].unique()
@@ -333,14 +329,6 @@ class Covariates:
                     "list what a search has found, choose --missing-contamination zero"
                 )
         return notes
-
-
-def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) -> IntArray:
-    """Return positions in the index of `frame`, or -1, of the responses' keys."""
-    wanted = pd.MultiIndex.from_frame(responses[keys])
-    found = pd.MultiIndex.from_frame(frame[keys]).get_indexer(wanted)
-    labels = frame.index.to_numpy(dtype=np.int64)
-    return np.where(found >= 0, labels[found] if len(labels) else -1, -1)
 
 
 def _counted(responses: pd.DataFrame, rows: BoolArray) -> str:

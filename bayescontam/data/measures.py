@@ -77,7 +77,10 @@ def _read_measure(
 ) -> FloatArray:
     """Return a column of numbers as they are given, NaN where one is faulty."""
     column = str(cells.name)
-    values = read_numbers(cells.map(_without_sign) if scale == "percent" else cells)
+    plain = cells
+    if scale == "percent":
+        plain = cells.map(lambda c: c.strip().removesuffix("%") if isinstance(c, str) else c)
+    values = read_numbers(plain)
     if scale == "count":
         values = refuse_grouped({column: cells}, {column: values}, faults)[column]
     absent = np.isnan(values)
@@ -117,10 +120,6 @@ def refuse_grouped(
         faults.flag(bad, name, problem, columns[name])
         found[name] = np.where(bad, -np.inf, values[name])
     return found
-
-
-def _without_sign(cell: Any) -> Any:
-    return cell.strip().removesuffix("%") if isinstance(cell, str) else cell
 
 
 def _advise(column: str, cells: pd.Series, values: FloatArray, faults: FaultList) -> None:
@@ -186,38 +185,28 @@ def cast_columns(
     """Return a table as it was read from a file with types of its extra columns, and notes."""
     if not delimiter:
         return frame, []
-    frame, notes = with_decimal_points(frame, delimiter, source, scale)
-    extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
-    return frame.assign(**extras), notes
-
-
-def with_decimal_points(
-    frame: pd.DataFrame, delimiter: str, source: str, scale: Scale = "share"
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table read as text with decimal commas turned into points, and notes.
-
-    Numbers about contamination are read so wherever every cell allows it: from 0 to 1, nothing
-    else can be meant; counts never are. Columns of other names are, where semicolons or tabs
-    separate columns.
-    """
     counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS
+    # About contamination a comma is a decimal one wherever every cell allows it: from 0 to 1,
+    # nothing else can be meant. Elsewhere it is where semicolons or tabs separate columns.
     tried = [
         name
         for name in frame.columns
         if name not in counts and (name in MEASURES or (delimiter != "," and name not in _NAMES))
     ]
     commas = {name: found for name in tried if (found := _pointed(frame[name])) is not None}
-    if not commas:
-        return frame, []
-    faults = FaultList(source, np.arange(1, len(frame) + 1))
-    for name in counts:
-        if name in frame.columns:
+    notes = []
+    if commas:
+        faults = FaultList(source, np.arange(1, len(frame) + 1))
+        for name in (name for name in counts if name in frame.columns):
             points = frame[name].str.contains(".", regex=False).to_numpy(dtype=bool)
             problem = "got {}, a point in a table with decimal commas; write whole numbers plainly"
             faults.flag(points, name, problem, frame[name])
-    faults.raise_if_any()
-    note = f"{printable(source)}: decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
-    return frame.assign(**commas), [note]
+        faults.raise_if_any()
+        read = f"decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
+        notes = [f"{printable(source)}: {read}"]
+        frame = frame.assign(**commas)
+    extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
+    return frame.assign(**extras), notes
 
 
 def _pointed(cells: pd.Series) -> pd.Series | None:
@@ -304,10 +293,8 @@ def read_guess(frame: pd.DataFrame, source: str) -> FloatArray:
 def _guessed_items(frame: pd.DataFrame, rows: BoolArray, column: str) -> str:
     """Name the items of some rows, each once, with what their cells hold."""
     several = frame["benchmark"].nunique() > 1
-    names = [
-        (f"{row[0]}/" if several else "")
-        + str(row[1])
-        + ("" if pd.isna(row[2]) or not str(row[2]).strip() else f" ({row[2]})")
-        for row in frame.loc[rows, ["benchmark", "item", column]].itertuples(index=False)
-    ]
-    return join_list(dict.fromkeys(names))
+    names = {}
+    for benchmark, item, cell in frame.loc[rows, ["benchmark", "item", column]].to_numpy():
+        shown = "" if pd.isna(cell) or not str(cell).strip() else f" ({cell})"
+        names[f"{benchmark}/{item}{shown}" if several else f"{item}{shown}"] = None
+    return join_list(names)

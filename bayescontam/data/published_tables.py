@@ -34,10 +34,7 @@ def read_printed(name: str) -> pd.DataFrame:
 
 
 def read_published(name: str) -> pd.DataFrame:
-    """Return printed numbers with their sources: `COLUMNS` of a table; ``""`` is one without rows.
-
-    Empty texts are ``""``, empty numbers NaN.
-    """
+    """Return printed numbers with their sources: `COLUMNS` of a table; of ``""`` no rows."""
     if not name:
         return pd.DataFrame(columns=list(COLUMNS))
     table = read_printed(name)
@@ -78,13 +75,9 @@ def _impossible(table: pd.DataFrame, file: str) -> Iterator[Fault]:
 
 
 def duplicate_finetuning() -> Responses:
-    """Return what models scored after finetuning on duplicates of half of a benchmark.
-
-    A row is the seen or the unseen half, or all items for the model before finetuning.
-    Its trials are its items: the printed standard errors of MuSR and ZebraLogic amount to
-    twice as many, because they count generations of one item as if they were different
-    items. Contamination is 1 for the half that was trained on.
-    """
+    """Return what models scored after finetuning on duplicates of half of a benchmark."""
+    # Trials of a row are its items: the printed standard errors of MuSR and ZebraLogic amount to
+    # twice as many, because they count generations of one item as if they were different items.
     printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
     duplicated = printed["training"].str.startswith(("exact", "semantic"))
     rows = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]

@@ -6,9 +6,8 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, TypeAliasType, get_args
+from typing import Any, Literal, NamedTuple, TypeAliasType, get_args
 
 import numpy as np
 import pandas as pd
@@ -149,12 +148,10 @@ def read_names(
     blank_ok: bool = False,
     exact: bool = False,
 ) -> pd.Series:
-    """Return a column of names as text, unchanged; NaN (and a fault) where it is no name.
-
-    Whole numbers that were stored as floats, as pandas does where one is missing, are names as
-    whole numbers, and noted; in text only if one stands beside its whole number (7.0 and 7), and
-    all names are such; never if `exact`. With `blank_ok`, blank cells are no fault and become "".
-    """
+    """Return a column of names as text, unchanged; NaN (and a fault) where it is no name."""
+    # Whole numbers that were stored as floats, as pandas does where one is missing, are names as
+    # whole numbers; in text only if one stands beside its whole number (7.0 and 7), and all names
+    # are such; never if `exact`.
     cells = frame[column]
     codes, uniques = _distinct(cells)
     names = np.array([*(_name(cell) for cell in uniques), None], dtype=object)
@@ -176,7 +173,8 @@ def read_names(
             f"{faults.source}: {column}: whole numbers stored as floats: {example} was read as "
             f"the name '{int(example)}'"
         )
-    for text, name in list(whole.items())[:1]:
+    if whole:
+        text, name = next(iter(whole.items()))
         read = f"whole numbers stored as floats beside others: {text} was read as the name '{name}'"
         faults.notes.append(f"{faults.source}: {column}: {read}")
         faults.advise(f"{column}: {read}")
@@ -235,22 +233,15 @@ def _name(cell: Any) -> str | None:
     if isinstance(cell, str):
         if cell.endswith("\0"):  # arrays of text drop it, so that two names would be one
             return None
-        return cell if cell.strip() and (cell.isascii() or _is_unicode(cell)) else None
+        # JSON can spell half a surrogate pair, which no file or hash can hold.
+        half = not cell.isascii() and cell.encode(errors="ignore").decode() != cell
+        return cell if cell.strip() and not half else None
     if isinstance(cell, numbers.Integral) and not isinstance(cell, bool):
         return str(int(cell))
     if isinstance(cell, float | np.floating | Decimal):
         # Beyond 2**53, whole numbers have lost digits as floats.
         return str(int(cell)) if float(cell).is_integer() and abs(float(cell)) <= 2**53 else None
     return None
-
-
-def _is_unicode(text: str) -> bool:
-    # JSON can spell half a surrogate pair, which no file or hash can hold.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_blank(cell: Any) -> bool:
@@ -264,10 +255,8 @@ def _is_missing(cell: Any) -> bool:
 
 
 def read_numbers(cells: pd.Series, *, words: bool = False) -> FloatArray:
-    """Return a column as numbers: NaN where missing, infinity where it is no finite number.
-
-    With `words`, true and false count as 1 and 0; otherwise they are no numbers.
-    """
+    """Return a column as numbers: NaN where missing, infinity where it is no finite number."""
+    # With `words`, true and false count as 1 and 0; otherwise they are no numbers.
     kind = cells.dtype
     if pd.api.types.is_bool_dtype(kind) and not words:
         return np.full(len(cells), np.inf)
@@ -314,10 +303,8 @@ def check_level(level: float, name: str = "level") -> None:
 
 
 def filter_rows(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> BoolArray:
-    """Return which rows a pandas query expression keeps.
-
-    `numeric` names the columns to compare as numbers, and whether they may hold true and false.
-    """
+    """Return which rows a pandas query expression keeps."""
+    # `numeric`: columns to compare as numbers, and whether they may hold true and false.
     columns = f"the columns are {join_list(frame.columns, most=20)}"
     said = f"where '{printable(where)}'"
     if "@" in _QUOTED.sub("", where):
@@ -348,10 +335,8 @@ def filter_rows(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) ->
 def first_of_group(
     frame: pd.DataFrame, keys: list[str], counted: BoolArray | Literal[True] = True
 ) -> IntArray:
-    """Return for each row the position of the first one with the same keys.
-
-    Rows outside `counted`, or with a missing key, stand for themselves.
-    """
+    """Return for each row the position of the first one with the same keys."""
+    # Rows outside `counted`, or with a missing key, stand for themselves.
     counted = counted & frame[keys].notna().all(axis=1).to_numpy()
     first = np.arange(len(frame))
     at = np.flatnonzero(counted)
@@ -405,19 +390,18 @@ _FLOAT = re.compile(r"([+-]?\d+)\.0+")
 _POWER = re.compile(r"\d(\.\d+)?E\+?\d+", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Mismatch:
-    """A likely reason."""
+class Mismatch(NamedTuple):
+    """A likely reason why names are not found."""
 
-    count: int  # names that it explains
+    explained: int  # names that it explains
     total: int  # names that were not found
     sentence: str  # what differs and what to do, after "n of m names"
     # a name that was not found, and the one that is likely meant ("" if that is not known)
     example: tuple[str, str]
 
     def __str__(self) -> str:
-        names = f"all {self.total:,}" if self.count == self.total else f"{self.count:,}"
-        of = "" if self.count == self.total else f" of {self.total:,}"
+        names = f"all {self.total:,}" if self.explained == self.total else f"{self.explained:,}"
+        of = "" if self.explained == self.total else f" of {self.total:,}"
         here, there = self.example
         meant = f" ('{here}' here, '{there}' there)" if there else f" ('{here}')"
         return f"{names}{of} unmatched names {self.sentence}{meant}"
@@ -428,8 +412,8 @@ def likely_mismatch(lost: Iterable[str], known: Iterable[str]) -> Mismatch | Non
     lost, known = list(dict.fromkeys(lost)), list(dict.fromkeys(known))
     found = [_by_change(lost, known, change, sentence) for change, sentence in _CHANGES]
     found += [_by_dates(lost, known), _by_prefix(lost, known)]
-    likely = [reason for reason in found if reason is not None and 2 * reason.count >= len(lost)]
-    return max(likely, key=lambda reason: reason.count, default=None)
+    likely = [reason for reason in found if reason and 2 * reason.explained >= len(lost)]
+    return max(likely, key=lambda reason: reason.explained, default=None)
 
 
 def mismatch_reasons(
@@ -473,8 +457,7 @@ def _of_r(name: str) -> str:
 
 
 def _of_number(name: str) -> str:
-    whole = _FLOAT.fullmatch(name.strip())
-    if whole:
+    if whole := _FLOAT.fullmatch(name.strip()):
         return whole[1]
     return f"{float(name):.0f}" if _POWER.fullmatch(name.strip()) else name.strip()
 
@@ -499,17 +482,13 @@ def _by_dates(lost: list[str], known: list[str]) -> Mismatch | None:
         "look like dates that a spreadsheet made of names such as 2-3 or MAR1; format the column "
         "as text before the names go in"
     )
-    dates = [name for name in lost if _DATE.fullmatch(name.strip())]
-    if dates and not any(_DATE.fullmatch(name.strip()) for name in known):
-        return Mismatch(len(dates), len(lost), sentence, (dates[0], ""))
-    there = [name for name in known if _DATE.fullmatch(name.strip())]
-    if there and not dates and len(there) >= len(lost) / 2:
-        return Mismatch(
-            min(len(there), len(lost)),
-            len(lost),
-            f"may be among {len(there):,} names there that {sentence}",
-            (lost[0], there[0]),
-        )
+    here, there = ([n for n in names if _DATE.fullmatch(n.strip())] for names in (lost, known))
+    if here and not there:
+        return Mismatch(len(here), len(lost), sentence, (here[0], ""))
+    if there and not here and len(there) >= len(lost) / 2:
+        sentence = f"may be among {len(there):,} names there that {sentence}"
+        count = min(len(there), len(lost))
+        return Mismatch(count, len(lost), sentence, (lost[0], there[0]))
     return None
 
 
@@ -528,7 +507,7 @@ def _by_prefix(lost: list[str], known: list[str]) -> Mismatch | None:
                 sentence = (
                     f"differ by {join_list([prefix])} before the names {where}; rename one side"
                 )
-                if best is None or len(matches) > best.count:
+                if best is None or len(matches) > best.explained:
                     best = Mismatch(min(len(matches), len(lost)), len(lost), sentence, example)
     return best
 

@@ -99,13 +99,7 @@ def content_hash(spec: Block) -> str:
 
 
 def suggest(word: str, allowed: Iterable[str]) -> str:
-    """Return a did-you-mean hint, or the list of what is allowed.
-
-    >>> suggest("sigm", ["sigma", "mean"])
-    "did you mean 'sigma'?"
-    >>> suggest("zzz", ["sigma", "mean"])
-    'allowed: sigma, mean'
-    """
+    """Return a did-you-mean hint, or the list of what is allowed."""
     allowed = list(allowed)
     near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else "allowed: " + ", ".join(allowed)
@@ -123,10 +117,8 @@ class _KeyPath(NamedTuple):
 
 
 def _locate_error(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
-    """Return the keys as the author wrote them, the last one's table, and the union passed.
-
-    pydantic also names the branches of unions, which stand in no file.
-    """
+    """Return the keys as the author wrote them, the last one's table, and the union passed."""
+    # pydantic also names the branches of unions, which stand in no file.
     written: Keys = ()
     union: Keys | None = None
     table = kind
@@ -157,10 +149,8 @@ def _follows(error: dict[str, Any]) -> bool:
 
 
 def _problem(found: _KeyPath, all_found: list[_KeyPath]) -> str:
-    """Return what is wrong, or nothing where another error says it better.
-
-    Each branch of a union has its say; who writes a list means the branch that takes lists.
-    """
+    """Return what is wrong, or nothing where another error says it better."""
+    # Each branch of a union has its say; who writes a list means the branch that takes lists.
     kind = found.error["type"]
     if found.union is None or found.where != found.union or kind not in _NEEDS:
         return _words(found)

@@ -34,12 +34,9 @@ _COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
 
 
 def shipped_folder(kind: str) -> Path:
-    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``.
-
-    In an installed package they lie inside it, in a checkout beside it.
-    """
+    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``."""
     package = Path(__file__).parent.parent
-    inside = package / "_shipped" / kind
+    inside = package / "_shipped" / kind  # where the package is installed; in a checkout beside it
     return inside if inside.is_dir() else package.parent / kind
 
 
@@ -225,20 +222,22 @@ _STUDIES = _Registry("studies", "study", "study", _parse_study)
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:
     """Return the manifest of one benchmark and one source; `options` are keys of `_PLACES`."""
+    file = PurePath(benchmark)
+    stem = (file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file).stem
     tables: dict[str, dict[str, Any]] = {
-        "": {"summary": f"Quick scan for {printable(PurePath(benchmark).name)}"},
-        "benchmarks": {"name": _stem(benchmark), "path": _whole(benchmark)},
+        "": {"summary": f"Quick scan for {printable(file.name)}"},
+        "benchmarks": {"name": stem, "path": _whole(benchmark)},
         "sources": {"name": "corpus", "paths": [_whole(path) for path in corpus]},
     }
     for option, value in options.items():
         table, key = _PLACES[option]
         tables.setdefault(table, {})[key] = value
-    return Manifest.parse(_toml(tables), _FILE)
-
-
-def _stem(path: str) -> str:
-    name = PurePath(path)
-    return (name.with_suffix("") if name.suffix.lower() in _COMPRESSED else name).stem
+    lines = []
+    for table, keys in tables.items():
+        if table:
+            lines += ["", f"[[{table}]]" if table in ("benchmarks", "sources") else f"[{table}]"]
+        lines += [f"{key} = {_value(key, value)}" for key, value in keys.items()]
+    return Manifest.parse("\n".join(lines) + "\n", _FILE)
 
 
 def _whole(path: str) -> str:
@@ -250,15 +249,6 @@ def _whole(path: str) -> str:
     if glob.has_magic(path) and not Path(path).exists():
         here = glob.escape(here)
     return str(Path(here, path))
-
-
-def _toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = []
-    for table, keys in tables.items():
-        if table:
-            lines += ["", f"[[{table}]]" if table in ("benchmarks", "sources") else f"[{table}]"]
-        lines += [f"{key} = {_value(key, value)}" for key, value in keys.items()]
-    return "\n".join(lines) + "\n"
 
 
 def _value(key: str, value: Any) -> str:

@@ -37,17 +37,7 @@ class ArcTasks:
 
 
 def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
-    """Read a folder of ARC tasks and validate every grid.
-
-    >>> import pathlib, tempfile
-    >>> pair = '{"input": [[0, 1]], "output": [[1, 0]]}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "flip.json")
-    ...     _ = file.write_text(f'{{"train": [{pair}], "test": [{pair}]}}')
-    ...     tasks = read_arc(folder)
-    >>> tasks.tasks, tasks.items["item"].to_list()
-    (('flip',), ['flip-0'])
-    """
+    """Read a folder of ARC tasks and validate every grid."""
     top = Path(folder)
     if not top.is_dir():
         raise UsageError(f"{printable(str(folder))}: no such folder; give one that holds ARC tasks")
