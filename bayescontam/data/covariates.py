@@ -9,8 +9,7 @@ import pandas as pd
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
-from bayescontam.data.measures import MEASURES, Scale, cast_columns, read_measures
-from bayescontam.data.tables import load_table
+from bayescontam.data.measures import MEASURES, Scale, load_measured, read_measures
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
@@ -69,12 +68,9 @@ def read_covariates(
     >>> covariates.frame["contamination"].tolist()
     [0.9, 0.0]
     """
-    table, source = load_table(path), os.fspath(path)
-    frame, notes = cast_columns(
-        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
-    )
+    frame, source, notes = load_measured(path, _KNOWN, contamination_scale)
     found = Covariates.from_frame(frame, source=source, contamination_scale=contamination_scale)
-    return replace(found, notes=(*table.notes, *notes, *found.notes))
+    return replace(found, notes=(*notes, *found.notes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -233,8 +233,9 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     notes = [*notes, *(f"{printable(name)}: {note}" for note in faults.notes)]
     if (at < 0).any() and (unused := len(keyed) - len(np.unique(at[at >= 0]))):
         notes.append(f"{unused:,} of {len(keyed):,} rows of {printable(name)} match no response")
-    days = (np.where(at >= 0, ends[at], np.datetime64("NaT", "D")) for ends in (first, last))
-    return _FoundColumn(*days, advice, notes)
+    nothing = np.datetime64("NaT", "D")
+    days = [np.where(at >= 0, ends[at], nothing) for ends in (first, last)]
+    return _FoundColumn(days[0], days[1], advice, notes)
 
 
 def read_days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:

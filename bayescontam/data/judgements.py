@@ -242,10 +242,8 @@ class Judgements:
         present = [name for name in _COLUMNS if name in table.columns]
         clean = {name: _read_column(table, name, faults) for name in present}
         if {"kind", "is_duplicate"} <= clean.keys():
-            implied, verdict = (
-                clean["kind"].map(_IMPLIED).to_numpy(dtype=float),
-                clean["is_duplicate"],
-            )
+            implied = clean["kind"].map(_IMPLIED).to_numpy(dtype=float)
+            verdict = clean["is_duplicate"]
             bad: BoolArray = ~np.isnan(implied) & ~np.isnan(verdict) & (implied != verdict)
             problem = "got {}, but is_duplicate says the contrary; change one of them"
             faults.flag(bad, "kind", problem, clean["kind"])

@@ -1,5 +1,6 @@
 """Numbers as users write them: contamination and its scales, guessing, commas, thousands."""
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
@@ -9,6 +10,7 @@ import pandas as pd
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
+from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
     NUMBER,
@@ -175,16 +177,14 @@ def cast_column(cells: pd.Series) -> pd.Series:
     return pd.Series(values[codes], index=cells.index, name=cells.name)
 
 
-def cast_columns(
-    frame: pd.DataFrame,
-    delimiter: str,
-    source: str,
-    keep: Collection[str],
-    scale: Scale = "share",
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table as it was read from a file with types of its extra columns, and notes."""
+def load_measured(
+    path: str | os.PathLike[str], keep: Collection[str], scale: Scale
+) -> tuple[pd.DataFrame, str, list[str]]:
+    """Return a table of a file, whose extra columns have types, its name, and notes."""
+    table, source = load_table(path), os.fspath(path)
+    frame, delimiter, notes = table.frame, table.delimiter, list(table.notes)
     if not delimiter:
-        return frame, []
+        return frame, source, notes
     counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS
     # About contamination a comma is a decimal one wherever every cell allows it: from 0 to 1,
     # nothing else can be meant. Elsewhere it is where semicolons or tabs separate columns.
@@ -194,7 +194,6 @@ def cast_columns(
         if name not in counts and (name in MEASURES or (delimiter != "," and name not in _NAMES))
     ]
     commas = {name: found for name in tried if (found := _pointed(frame[name])) is not None}
-    notes = []
     if commas:
         faults = FaultList(source, np.arange(1, len(frame) + 1))
         for name in (name for name in counts if name in frame.columns):
@@ -203,10 +202,10 @@ def cast_columns(
             faults.flag(points, name, problem, frame[name])
         faults.raise_if_any()
         read = f"decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
-        notes = [f"{printable(source)}: {read}"]
+        notes.append(f"{printable(source)}: {read}")
         frame = frame.assign(**commas)
     extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
-    return frame.assign(**extras), notes
+    return frame.assign(**extras), source, notes
 
 
 def _pointed(cells: pd.Series) -> pd.Series | None:
@@ -293,7 +292,7 @@ def read_guess(frame: pd.DataFrame, source: str) -> FloatArray:
 def _guessed_items(frame: pd.DataFrame, rows: BoolArray, column: str) -> str:
     """Name the items of some rows, each once, with what their cells hold."""
     several = frame["benchmark"].nunique() > 1
-    names = {}
+    names: dict[str, None] = {}
     for benchmark, item, cell in frame.loc[rows, ["benchmark", "item", column]].to_numpy():
         shown = "" if pd.isna(cell) or not str(cell).strip() else f" ({cell})"
         names[f"{benchmark}/{item}{shown}" if several else f"{item}{shown}"] = None

@@ -17,11 +17,10 @@ from bayescontam.data.dates import Dates, Unknown, dated
 from bayescontam.data.measures import (
     MEASURES,
     Scale,
-    cast_columns,
+    load_measured,
     read_measures,
     refuse_grouped,
 )
-from bayescontam.data.tables import load_table
 from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.data.validation import (
     FaultList,
@@ -137,14 +136,9 @@ def read_responses(
     >>> responses.frame["n_correct"].tolist(), responses.models
     ([1, 0], ('A',))
     """
-    notes: tuple[str, ...] = ()
-    source = "DataFrame"
+    source, notes = "DataFrame", []
     if not isinstance(responses, pd.DataFrame):
-        table, source = load_table(responses), os.fspath(responses)
-        responses, read = cast_columns(
-            table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
-        )
-        notes = (*table.notes, *read)
+        responses, source, notes = load_measured(responses, _KNOWN, contamination_scale)
     found = Responses.from_frame(
         responses,
         source=source,

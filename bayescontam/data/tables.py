@@ -207,8 +207,8 @@ def load_table(path: str | os.PathLike[str]) -> RawTable:
     """Read a table from a file as it stands."""
     file = Path(path)
     source = os.fspath(path)
-    suffix = _suffix(file)
     _check_file(file)
+    suffix = _suffix(file)
     if suffix == ".parquet":
         table = RawTable(_parquet(file, source))
     else:
@@ -231,9 +231,7 @@ def _suffix(file: Path) -> str:
     suffix = inner.suffix.lower()
     if suffix in _JSON or suffix in _USUAL or (suffix == ".parquet" and inner is file):
         return suffix
-    _check_file(file)
-    # Only regular files: reading from a pipe would wait.
-    kind = _kind(_start(file)) if file.is_file() else None
+    kind = _kind(_start(file))
     content = f" and the content is {kind}" if kind else ""
     raise UsageError(
         f"{printable(file)}: the file name ends in '{printable(file.suffix)}'{content}; "
@@ -252,8 +250,9 @@ def _check_file(file: Path) -> None:
         names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
     except OSError as error:
         raise UsageError(f"{printable(file)}: cannot be read ({error.strerror})") from error
-    close = [f"'{printable(name)}'" for name in difflib.get_close_matches(file.name, names, n=1)]
-    hint = f"did you mean {close[0]}?" if close else f"check the path (from {Path.cwd()})"
+    close = difflib.get_close_matches(file.name, names, n=1)
+    elsewhere = f"check the path (from {Path.cwd()})"
+    hint = f"did you mean '{printable(close[0])}'?" if close else elsewhere
     raise UsageError(f"{printable(file)}: no such file; {hint}")
 
 

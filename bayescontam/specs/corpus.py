@@ -1,7 +1,5 @@
 """Corpus manifests: what is scanned, for which benchmarks, and how."""
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -118,13 +116,9 @@ class Generated(Block):
     paraphrased: Annotated[float, Field(ge=0, le=1)] = 0.2
 
     @model_validator(mode="after")
-    def _some_are_clean(self) -> Self:
+    def _room_for_duplicates(self) -> Self:
         if self.exact + self.paraphrased > 1:
             raise ValueError("exact + paraphrased is above 1: an item has one kind of duplicate")
-        return self
-
-    @model_validator(mode="after")
-    def _room_for_duplicates(self) -> Self:
         duplicated = round(self.items * self.exact) + round(self.items * self.paraphrased)
         if self.documents < duplicated:
             raise ValueError(
@@ -289,13 +283,9 @@ class Manifest(WholeSpec):
                 raise ValueError("'generated' stands alone: leave out benchmarks and sources")
         elif not (self.benchmarks and self.sources):
             raise ValueError("at least one [[benchmarks]] and one [[sources]] are needed")
-        _unique("benchmarks", (benchmark.name for benchmark in self.benchmarks))
-        _unique("sources", (source.name for source in self.sources))
+        for table in ("benchmarks", "sources"):
+            names = [block.name for block in getattr(self, table)]
+            if repeated := next((name for name in names if names.count(name) > 1), ""):
+                shown = printable(repeated, 60)
+                raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")
         return self
-
-
-def _unique(table: str, names: Iterable[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        shown = printable(repeated[0], 60)
-        raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")

@@ -233,7 +233,8 @@ def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
     texts = found.input
     if not isinstance(texts, str):
         texts = [(message.role, message.text) for message in texts]
-    values, answers = {}, {}
+    values: dict[str, Any] = {}
+    answers: dict[str, str] = {}
     for name, score in (found.scores or {}).items():
         entries = score.value if isinstance(score.value, dict) else None
         own = (

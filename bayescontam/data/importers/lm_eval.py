@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -224,10 +224,8 @@ def _read(samples: Samples, importing: Importing, advance: Advance) -> None:
             if not isinstance(name, str):
                 raise TypeError(f"'filter' is {printable(repr(name), 60)}; allowed is text")
             if (name, row.doc_id) in seen:
-                raise ValueError(
-                    f"document {row.doc_id} again, with filter '{printable(name, 60)}'; each "
-                    "occurs once in a run"
-                )
+                again = f"document {row.doc_id} again, with filter '{printable(name, 60)}'"
+                raise ValueError(f"{again}; each occurs once in a run")
             seen.add((name, row.doc_id))
             samples.rows.setdefault(name, []).append(row)
     found = _by_order(samples, unnamed, left_out)
@@ -345,12 +343,12 @@ def import_lm_eval(
             _read(samples, importing, advance)
     importing.left_out.raise_if_broken()
     filters = _filters(read, filter)
-    named, notes = _items(read, filters)
+    hashed, notes = _hashed(read, filters)
     if made_up := sorted({samples.run.model for samples in read if samples.random_name}):
         kinds = join_list(made_up)
         notes.insert(0, f"no model argument names the model: it is called after its kind, {kinds}")
     versions = [str(samples.results.get("lm_eval_version") or "unknown") for samples in read]
-    logs = [_log(samples, filters, named, importing.left_out) for samples in read]
+    logs = [_log(samples, filters, hashed, importing.left_out) for samples in read]
     return importing.table_of(
         logs,
         "lm_eval",
@@ -375,34 +373,28 @@ def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
         if not several:
             raise
         first = several[0]
-        order = (
-            "are named after the task's configuration, in its order"
-            if first.filters
-            else "have numbers, in the order of the file, since no results file names them"
-        )
+        order = "have numbers, in the order of the file, since no results file names them"
+        if first.filters:
+            order = "are named after the task's configuration, in its order"
+        more = f" and {len(several) - 1} more files" if len(several) > 1 else ""
         raise UsageError(
-            f"{error}. {printable(first.run.file)}"
-            f"{f' and {len(several) - 1} more files' if len(several) > 1 else ''}: "
-            f"{first.unnamed} rows for each document that do not name their filters, which {order}"
+            f"{error}. {printable(first.run.file)}{more}: {first.unnamed} rows for each document "
+            f"that do not name their filters, which {order}"
         ) from error
 
 
-def _log(
-    samples: Samples, filters: Mapping[str, str], named: Mapping[str, str], left_out: LeftOut
-) -> Log:
+def _log(samples: Samples, filters: Mapping[str, str], hashed: Set[str], left_out: LeftOut) -> Log:
     """Return the rows of the filter that counts, as trials."""
     task = samples.task
     for name, others in samples.rows.items():
         if name != filters.get(task):
             left_out.add(task, f"rows of another filter: {printable(name, 60)}", len(others))
     rows = samples.rows.get(filters.get(task, ""), [])
-    by_hash = named.get(task) == "doc_hash"
     times: Counter[str] = Counter()
     trials = []
     # By number of the document, so that the order of rows does not number its repeats.
     for row in sorted(rows, key=lambda row: (len(row.doc_id), row.doc_id)):
-        item = str(row.doc_hash) if by_hash else row.doc_id
-        content = None if by_hash else row.content
+        item, content = (str(row.doc_hash), None) if task in hashed else (row.doc_id, row.content)
         trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.extra))
         times[item] += 1
     stated = part(samples.results, "higher_is_better", task)
@@ -410,35 +402,26 @@ def _log(
     return Log(samples.run, trials, lower)
 
 
-def _items(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return for each task by what its items are named, and notes on it."""
-    named, notes = {}, []
+def _hashed(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[set[str], list[str]]:
+    """Return the tasks whose items are named by hashes of documents, and notes on names."""
+    hashed, notes = set(), []
     for task in filters:
-        mine = [samples for samples in read if samples.task == task]
-        if all(row.doc_hash for own in mine for rows in own.rows.values() for row in rows):
-            named[task] = "doc_hash"
-            notes += _alike(task, mine)
+        each = (rows for own in read if own.task == task for rows in own.rows.values())
+        pairs = {(row.doc_id, row.doc_hash) for rows in each for row in rows}
+        numbers, hashes = ({pair[side] for pair in pairs} for side in (0, 1))
+        name = printable(task)
+        if not all(hashes):
+            notes.append(
+                f"{name}: logs without hashes of documents, so that their numbers (doc_id) name "
+                "the items; make sure that all runs are of the same version of the task"
+            )
             continue
-        named[task] = "doc_id"
-        notes.append(
-            f"{printable(task)}: logs without hashes of documents, so that their numbers (doc_id) "
-            "name the items; make sure that all runs are of the same version of the task"
-        )
-    return named, notes
-
-
-def _alike(task: str, read: Sequence[Samples]) -> list[str]:
-    """Note where hashes and numbers of documents do not go together one to one."""
-    pairs = {
-        (row.doc_id, row.doc_hash) for own in read for rows in own.rows.values() for row in rows
-    }
-    numbers, hashes = ({pair[side] for pair in pairs} for side in (0, 1))
-    notes = []
-    if len(hashes) > len(numbers):
-        notes.append(
-            f"{printable(task)}: {len(hashes):,} different documents under {len(numbers):,} "
-            "numbers: runs are not of the same documents, and share only those that are alike"
-        )
-    if len(pairs) > len(hashes):
-        notes.append(alike_note(task, len(pairs) - len(hashes)))
-    return notes
+        hashed.add(task)
+        if len(hashes) > len(numbers):
+            notes.append(
+                f"{name}: {len(hashes):,} different documents under {len(numbers):,} numbers: runs "
+                "are not of the same documents, and share only those that are alike"
+            )
+        if len(pairs) > len(hashes):
+            notes.append(alike_note(task, len(pairs) - len(hashes)))
+    return hashed, notes

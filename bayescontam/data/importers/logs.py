@@ -296,8 +296,8 @@ class Importing:
             problem = f"no scored trial is left; left out: {printable(reasons) or 'nothing'}"
             advice = "check that these are the logs that you mean"
             raise DataError([Fault(self.source, problem)], advice)
-        missing = {name: value for name, value in _DEFAULTS.items() if name not in trials}
-        trials = trials.reset_index(drop=True).assign(**missing)
+        trials = trials.reset_index(drop=True)
+        trials = trials.assign(**{k: v for k, v in _DEFAULTS.items() if k not in trials})
         texts = texts or ("note" if self.differing == "pool" else "refuse")
         trials, runs, merged = distinct(trials, self.left_out, copies=self.copies, texts=texts)
         trials, chosen = self.groups.applied(trials, chosen)

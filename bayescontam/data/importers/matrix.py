@@ -102,7 +102,13 @@ def import_matrix(
     # Items of other benchmarks may have the same names.
     twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
     faults.flag(twice.to_numpy(), label, "{} stands in another row too", given)
-    values = _values(table, cells, threshold, faults)
+    allowed = "0, 1, true or false" if threshold is None else "a number"
+    values = np.empty((len(table), len(cells)))  # 0, 1, NaN where missing
+    for position, name in enumerate(cells):
+        numbers = read_numbers(table[name], words=True)
+        values[:, position], odd = scores(numbers, threshold)
+        problem = f"got {{}}, allowed is {allowed}, or nothing"
+        faults.flag(odd | np.isinf(numbers), name, problem, table[name])
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))
@@ -121,21 +127,6 @@ def import_matrix(
     missing = trials["correct"].isna()
     importing.left_out.add_rows(trials.loc[missing, "benchmark"], "blank cell")
     return importing.table(trials[~missing], {})
-
-
-def _values(
-    table: pd.DataFrame, cells: list[str], threshold: float | None, faults: FaultList
-) -> np.ndarray:
-    """Return 0 and 1, NaN where missing, by row and column of the matrix."""
-    allowed = "0, 1, true or false" if threshold is None else "a number"
-    values = np.empty((len(table), len(cells)))
-    for position, name in enumerate(cells):
-        numbers = read_numbers(table[name], words=True)
-        correct, odd = scores(numbers, threshold)
-        odd |= np.isinf(numbers)
-        faults.flag(odd, name, f"got {{}}, allowed is {allowed}, or nothing", table[name])
-        values[:, position] = correct
-    return values
 
 
 def import_py_irt(

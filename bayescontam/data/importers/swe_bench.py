@@ -17,7 +17,6 @@ from bayescontam.data.validation import check_choice
 from bayescontam.errors import DataError, Fault, UsageError
 
 _ID_COLUMNS = ("instance_id", "item")
-_WHOLE = "as a report of SWE-bench"
 _METRIC = "resolved"
 
 
@@ -100,7 +99,7 @@ def import_swe_bench(
         report = _report(content)
         if report is None:
             problem = f"has no resolved ids, only {join_list(map(str, content))}"
-            importing.left_out.broken(str(file), _WHOLE, problem)
+            importing.left_out.broken(str(file), "as a report of SWE-bench", problem)
             continue
         if universe is None and not report.whole:
             partial.append(str(file))
