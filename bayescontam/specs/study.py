@@ -511,7 +511,8 @@ class StudySpec(WholeSpec):
         ['slope=0', 'slope=2']
         """
         points = [dict(zip(self.grid, at, strict=True)) for at in product(*self.grid.values())]
-        return {_label(point): self._at(point) for point in points}
+        named = (", ".join(f"{key}={value:g}" for key, value in p.items()) for p in points)
+        return {name: self._at(point) for name, point in zip(named, points, strict=True)}
 
     def _at(self, point: Mapping[str, float]) -> tuple[Simulator, Layout]:
         blocks: dict[str, Any] = {
@@ -617,10 +618,6 @@ class StudySpec(WholeSpec):
                 " fit's own; leave it out"
             )
         return self
-
-
-def _label(point: Mapping[str, float]) -> str:
-    return ", ".join(f"{key}={value:g}" for key, value in point.items())
 
 
 def study_keys_page() -> str:

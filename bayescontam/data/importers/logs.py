@@ -365,7 +365,13 @@ class Importing:
             odd &= out_of <= 1
             missing += int(np.isnan(correct).sum())
             if odd.any() or (lower and threshold is None and len(values)):
-                refused.append(_refused(log, metric, values[odd], lower))
+                found = ", ".join(f"{value:g}" for value in np.unique(values[odd])[:5])
+                name = printable(metric, 60)
+                problem = f"metric {name} is not 0 or 1 in {odd.sum():,} rows, such as {found}"
+                if lower:
+                    scale = "so that 0 and 1 do not mean wrong and right"
+                    problem = f"lower is better for metric {name}, {scale}"
+                refused.append(Fault(log.run.file, problem))
                 continue
             frame = pd.DataFrame(
                 {
@@ -444,28 +450,17 @@ def _value(value: Any, log: Log, metric: str) -> tuple[float, int]:
         ) from error
 
 
-def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> Fault:
-    name = printable(metric, 60)
-    if lower:
-        problem = f"lower is better for metric {name}, so that 0 and 1 do not mean wrong and right"
-    else:
-        found = ", ".join(f"{value:g}" for value in np.unique(odd)[:5])
-        problem = f"metric {name} is not 0 or 1 in {len(odd):,} rows, such as {found}"
-    return Fault(log.run.file, problem)
-
-
 def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str, str]) -> list[str]:
     """Name models of which another metric is NaN throughout, as broken checkpoints have it."""
     notes = []
     for log, name in zip(logs, names, strict=True):
-        metric = taken.get(log.run.benchmark)
-        others = {other for trial in log.trials for other in trial.scores if other != metric}
-        broken = sorted(
+        others = {other for trial in log.trials for other in trial.scores}
+        others -= {taken.get(log.run.benchmark)}
+        if broken := sorted(
             other
             for other in others
             if all(is_nan(trial.scores.get(other)) for trial in log.trials)
-        )
-        if broken:
+        ):
             notes.append(
                 f"{printable(name, 80)} on {printable(log.run.benchmark, 60)}: {join_list(broken)} "
                 "is NaN throughout; a checkpoint that gives NaN has items right or wrong by their "
