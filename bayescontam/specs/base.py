@@ -388,7 +388,8 @@ def _key(block: str, name: str, content: Mapping[str, Any], owner: type[Block]) 
     schema = content["properties"][name]
     needed = name in content.get("required", ())
     default = "required" if needed else _value(schema.get("default"))
-    return Key(block, name, _allowed(schema), default, _meanings(owner).get(name, ""))
+    meaning = schema.get("description") or _meanings(owner).get(name, "")
+    return Key(block, name, _allowed(schema), default, " ".join(meaning.split()))
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
@@ -422,12 +423,12 @@ def _value(value: Any) -> str:
 
 
 def _meanings(kind: type[Block]) -> dict[str, str]:
-    """Return what the documentation of a class states of each of its attributes."""
+    """Return what the docstring of a public spec states of each of its attributes."""
     text = inspect.cleandoc(kind.__doc__ or "")
     _, _, section = text.partition("Attributes\n----------\n")
     found = {}
     for entry in re.split(r"\n(?=\S)", section.strip("\n")):
         head, _, body = entry.partition("\n")
         for name in head.partition(" :")[0].split(","):
-            found[name.strip()] = " ".join(body.split())
+            found[name.strip()] = body
     return found
