@@ -157,7 +157,8 @@ class Covariates:
         self._refuse_absent_models(responses)
         at = self._rows_for(responses)
         lost: BoolArray = at < 0
-        likely = self._likely_reasons(responses, at) if lost.any() else []
+        unused = self.frame[~self.frame.index.isin(at)]
+        likely = self._likely_reasons(responses, lost, unused) if lost.any() else []
         # Names that are spelled in another way were not searched in vain, and nor was nothing.
         if lost.any() and (missing == "error" or lost.all() or (missing == "zero" and likely)):
             zero = "" if likely else "zero (searched and not found), "
@@ -167,15 +168,16 @@ class Covariates:
         head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
         joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
         notes = list(self.notes)
-        if unused := len(self.frame) - len(np.unique(at[at >= 0])):
-            notes.append(f"{unused:,} of {len(self.frame):,} covariate rows match no response")
-        astray = self._astray(responses, at, missing) if lost.any() else []
+        if len(unused):
+            rows = f"{len(unused):,} of {len(self.frame):,} covariate rows"
+            notes.append(f"{rows} match no response")
+        astray = self._astray(responses, lost, unused, missing) if lost.any() else []
         notes += [f"caution: {reason}" for reason in (*likely, *astray)]
         if lost.any() and missing == "impute":
             bare = set(joined["benchmark"][lost]) - set(joined["benchmark"][~lost])
             if bare:
-                rows: BoolArray = joined["benchmark"].isin(bare).to_numpy()
-                raise self._unmatched(responses, rows, source, likely, "zero or drop")
+                whole: BoolArray = joined["benchmark"].isin(bare).to_numpy()
+                raise self._unmatched(responses, whole, source, likely, "zero or drop")
             notes += self._impute(joined, lost, columns)
         elif lost.any() and missing == "zero":
             joined.loc[lost, columns] = 0.0
@@ -212,14 +214,15 @@ class Covariates:
         faults.flag(bad, "model", problem, models)
         faults.raise_if_any()
 
-    def _astray(self, responses: pd.DataFrame, at: IntArray, missing: Missing) -> list[str]:
+    def _astray(
+        self, responses: pd.DataFrame, lost: BoolArray, unused: pd.DataFrame, missing: Missing
+    ) -> list[str]:
         """Return which names that match nothing may be those of responses without a row."""
-        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
         found = []
         for key in ("model", "benchmark"):
             if key in self.frame.columns:
                 strange = set(unused[key]) - set(responses[key]) - {""}
-                bare = set(lost[key]) - set(self.frame[key]) - set(responses[key][at >= 0])
+                bare = set(responses[key][lost]) - set(self.frame[key]) - set(responses[key][~lost])
                 found += without_partner(key, bare, strange, self.source)
         # A list of what was found says of the rest that it is clean: each name on it must count.
         flagged = unused[unused["contamination"] > 0] if missing == "zero" else unused[:0]
@@ -235,25 +238,25 @@ class Covariates:
                 )
         return found
 
-    def _likely_reasons(self, responses: pd.DataFrame, at: IntArray) -> list[str]:
+    def _likely_reasons(
+        self, responses: pd.DataFrame, lost: BoolArray, unused: pd.DataFrame
+    ) -> list[str]:
         """Return what the names show of why responses match no row, a sentence for each key."""
-        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
-        found = []
+        missed, found = responses[lost], []
         if "model" in self.frame.columns:
             models = set(self.frame["model"]) - {""}
-            bare = set(lost["model"]) - models
+            bare = set(missed["model"]) - models
             found += mismatch_reasons("model", bare, models - set(responses["model"]), self.source)
-        benchmarks = set(lost["benchmark"]) - set(self.frame["benchmark"])
+        benchmarks = set(missed["benchmark"]) - set(self.frame["benchmark"])
         others = set(unused["benchmark"]) - set(responses["benchmark"])
         reasons = mismatch_reasons("benchmark", benchmarks, others, self.source)
         found += reasons
         known = set(self.frame["item"]) if reasons else set()
-        for name in lost["benchmark"].unique():
+        for name, rows in missed.groupby("benchmark", sort=False):
             own = known or set(unused.loc[unused["benchmark"] == name, "item"])
-            answered = responses.loc[responses["benchmark"] == name, "item"]
-            missed = set(lost.loc[lost["benchmark"] == name, "item"]) - own
+            answered = set(responses.loc[responses["benchmark"] == name, "item"])
             what = f"item of {format_value(name)}"
-            found += mismatch_reasons(what, missed, own - set(answered), self.source)
+            found += mismatch_reasons(what, set(rows["item"]) - own, own - answered, self.source)
         return found
 
     def _unmatched(

@@ -44,8 +44,7 @@ _ISO = re.compile(r"(?P<y>\d{4})(?:([-/])(?P<m>\d{1,2})(?:\2(?P<d>\d{1,2})(?:[T 
 _PLAIN = re.compile(r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})?")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- ]?(\d{4})", re.IGNORECASE)
 _WORDS = re.compile(r"(?:(\d{1,2})\.? )?([A-Za-z]+)\.?(?: (\d{1,2})(?:st|nd|rd|th)?,)? (\d{4})")
-_MONTH = 31
-"""Days that release dates of one item may be apart."""
+_MONTH = 31  # days that release dates of one item may be apart
 _ALLOWED = "YYYY-MM-DD, YYYY-MM or YYYY"
 _KEYS = {"released": ("benchmark", "item"), "cutoff": ("model",)}
 

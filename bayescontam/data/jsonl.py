@@ -18,15 +18,11 @@ from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.errors import DataError, Fault
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_MARK = b"\xef\xbb\xbf"
-"""Byte order mark of UTF-8."""
+_MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
 _ONE_OBJECT = f"in pandas: to_json(orient='records'); {ADVICE}"
-_PIECE = 1 << 20
-"""Characters that are read at once."""
-_MOST_FAULTS = 10_000
-"""Faulty rows after which reading ends."""
-_AT_END = 20
-"""Characters before the end in which a value may be cut off."""
+_PIECE = 1 << 20  # characters that are read at once
+_MOST_FAULTS = 10_000  # faulty rows after which reading ends
+_AT_END = 20  # characters before the end in which a value may be cut off
 
 
 @dataclass(frozen=True)
@@ -73,15 +69,13 @@ def json_columns(path: Path, source: str) -> dict[str, list[Any]]:
     try:
         for row, (_, _, value) in enumerate(json_records(path), start=1):
             if isinstance(value, dict):
-                for name, cell in value.items():
-                    cells = columns.get(name)
-                    if cells is None:
-                        cells = columns[name] = [np.nan] * count
+                for name in value:
+                    if name not in columns:
+                        columns[name] = [np.nan] * count
+                for name, cells in columns.items():
+                    cell = value.get(name, np.nan)
                     cells.append(texts.setdefault(cell, cell) if isinstance(cell, str) else cell)
                 count += 1
-                for cells in columns.values():
-                    if len(cells) < count:
-                        cells.append(np.nan)
                 if count % 10_000 == 0:
                     limit.check_cells(count, len(columns), source)
                 continue

@@ -37,16 +37,13 @@ KINDS = {
 FORMAT = 2
 """Version of the meaning of kinds. In version 1 ``subset`` and ``superset`` were seen from the
 chunk, so that each had the meaning of the other."""
-VERSION = "judgements_format"
-"""Column of files of judgements that holds the version."""
+VERSION = "judgements_format"  # column of files of judgements that holds the version
 _EXCHANGED = {"subset": "superset", "superset": "subset"}
 
 _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
 _WORDS = {"yes": "1", "no": "0"}
-PAIR = ("benchmark", "item", "source", "document", "chunk")
-"""Columns that name a pair."""
-MODEL = "llm:"
-"""How the names of judges that are language models begin."""
+PAIR = ("benchmark", "item", "source", "document", "chunk")  # columns that name a pair
+MODEL = "llm:"  # how the names of judges that are language models begin
 _VERDICT = ("is_duplicate", "kind", "confidence", "comment")
 _COLUMNS = (*PAIR, "judge", *_VERDICT)
 _NEEDED = {

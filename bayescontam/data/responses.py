@@ -39,8 +39,7 @@ from bayescontam.data.validation import (
 from bayescontam.errors import DataError, Fault, UsageError
 
 SCORES = ("correct", "n_correct", "n_trials")
-MOST_TRIALS = 10**9
-"""Largest ``n_trials`` of a row."""
+MOST_TRIALS = 10**9  # largest ``n_trials`` of a row
 type Names = Sequence[str]
 _KEYS = ["model", "benchmark", "item"]
 _KNOWN = (*_KEYS, *SCORES, *MEASURES)

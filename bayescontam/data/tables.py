@@ -37,10 +37,8 @@ ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz, .bz2, .xz or .zs
 _USUAL = {".csv": ",", ".tsv": "\t"}
 _JSON = {".jsonl", ".ndjson", ".json"}
 _PACKED = {".gz", ".bz2", ".xz", ".zst"}
-_BATCH = 20_000
-"""Rows that are held as Python objects at once."""
-_MOST_FAULTS = 10_000
-"""Faulty rows after which reading ends."""
+_BATCH = 20_000  # rows that are held as Python objects at once
+_MOST_FAULTS = 10_000  # faulty rows after which reading ends
 _SIGNATURES = {
     b"%PDF-": "a PDF",
     b"\x89PNG": "a PNG picture",
@@ -313,8 +311,7 @@ class _Lines:
         self._text, self._source = text, source
         self._limit = Bounds.current()
         self._number = 0
-        self.row = 0
-        """Characters of the row that is being read."""
+        self.row = 0  # characters of the row that is being read
 
     def __iter__(self) -> Iterator[str]:
         longest = self._limit.record

@@ -30,8 +30,7 @@ TOOLS = {
 COMMANDS = (*TOOLS, "matrix")
 ADVICE = f"files of evaluation tools are read by: bayescontam import {' | '.join(COMMANDS)}"
 """What to do with a file of another program that is given as a table."""
-_START = 1_000_000
-"""Bytes from which a file is recognised."""
+_START = 1_000_000  # bytes from which a file is recognised
 
 
 _KEYS = {

@@ -40,8 +40,7 @@ class FaultList:
     def __init__(self, source: str, rows: IntArray) -> None:
         self.source = source
         self.rows = rows
-        self.notes: list[str] = []
-        """What was changed on the way in."""
+        self.notes: list[str] = []  # what was changed on the way in
         self._faults: list[Fault] = []
         self._advice: list[str] = []
 

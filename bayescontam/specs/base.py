@@ -35,8 +35,7 @@ _NEEDS = {
 }
 """What each of pydantic's type errors asks for."""
 
-_OWN = "Value error, "
-"""How pydantic begins a sentence that one of our own checks raised."""
+_OWN = "Value error, "  # how pydantic begins a sentence that one of our own checks raised
 
 _LIMITS = {
     "gt": "allowed is more than {}",
@@ -110,10 +109,8 @@ class _KeyPath(NamedTuple):
 
     error: dict[str, Any]
     where: Keys
-    table: Any
-    """Kind of table that the last key stands in."""
-    union: Keys | None
-    """Keys of the value that the error is about, if it may be of several types."""
+    table: Any  # kind of table that the last key stands in
+    union: Keys | None  # keys of the value that the error is about, if it may be of several types
 
 
 def _locate_error(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:

@@ -16,8 +16,7 @@ from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
-_FILE = "manifest.toml"
-"""Name that a scan gives to its manifest."""
+_FILE = "manifest.toml"  # name that a scan gives to its manifest
 _PLACES = {
     "benchmark_name": ("benchmarks", "name"),
     "seed": ("", "seed"),

@@ -284,8 +284,7 @@ FUNCTIONS = (
     "exp", "log", "sqrt", "abs", "logistic", "logit", "mean", "sum", "min", "max", "sd",
 )  # fmt: skip
 """Functions that it may call; the last five run over all cells of a quantity."""
-_LARGEST = 1e300
-"""Magnitude of numbers, so that they are floats."""
+_LARGEST = 1e300  # magnitude of numbers, so that they are floats
 
 
 class Expression:

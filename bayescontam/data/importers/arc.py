@@ -14,8 +14,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_table
 from bayescontam.errors import DataError, Fault, UsageError
 
-SIDE, COLOURS = 30, 10
-"""Largest side of a grid, and number of colours."""
+SIDE, COLOURS = 30, 10  # largest side of a grid, and number of colours
 _NEEDED = ("task", "concept")
 
 

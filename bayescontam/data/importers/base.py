@@ -26,20 +26,15 @@ ADVICE = (
 
 _OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\d+(?:\.\d+)?")
 """What rows with the same fault do not share: names and numbers."""
-type Errors = Literal["leave-out", "incorrect"]
-"""What becomes of items at which a run failed."""
-type Names = str | Sequence[str]
-"""One name, or several."""
-type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""One path, or several."""
+type Errors = Literal["leave-out", "incorrect"]  # what becomes of items at which a run failed
+type Names = str | Sequence[str]  # one name, or several
+type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]  # one path, or several
 _TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
 _NAMED = re.compile(r"(\w+)=(.+)")
 MARK = "extra:"
 """Begins extra columns among trials, so that their names never clash with those of an importer."""
-_WHOLE = 2**63
-"""Whole numbers from here on are stored as text: no column of a table holds them."""
-_STEP = 1_000_000
-"""Bytes after which progress is shown."""
+_WHOLE = 2**63  # whole numbers from here on are stored as text: no column of a table holds them
+_STEP = 1_000_000  # bytes after which progress is shown
 
 
 @dataclass

@@ -110,12 +110,16 @@ def _samples(found: Any) -> list[dict[str, Any]]:
     if isinstance(found, dict) and isinstance(found.get("base"), list):
         added = found.get("plus")
         plus = added if isinstance(added, list) and added else [None] * len(found["base"])
-        pairs = zip(found["base"], plus, strict=False)
-        # A status, or a list that begins with it.
-        first = [[one[0] if isinstance(one, list) and one else one for one in p] for p in pairs]
-        return [{"base_status": base, "plus_status": more} for base, more in first]
+        return [
+            {"base_status": _first(base), "plus_status": _first(more)}
+            for base, more in zip(found["base"], plus, strict=False)
+        ]
     listed = found if isinstance(found, list) else [found]
     return [own if isinstance(own, dict) else {} for own in listed]
+
+
+def _first(result: Any) -> Any:
+    return result[0] if isinstance(result, list) and result else result
 
 
 def _scores(sample: Mapping[str, Any]) -> dict[str, bool | None]:

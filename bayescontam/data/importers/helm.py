@@ -18,8 +18,7 @@ _NOT_SCORES = re.compile(
 )
 """Statistics of HELM that say how a request went, not whether its answer is right."""
 _MODEL = ("model", "model_deployment", "temperature")
-_TEST = ("method", "max_train_instances", "instructions")
-"""Settings of a model, and of a test."""
+_TEST = ("method", "max_train_instances", "instructions")  # settings of a model, and of a test
 _NOT_TEST = ("model", "model_deployment", "data_augmentation")
 """Arguments in the name of a run that do not make it another test."""
 

@@ -44,8 +44,7 @@ _HOW = {
     "batch", "cache",
 }  # fmt: skip
 """Options of generation that do not make it another model."""
-_LARGE = 2_000_000
-"""Bytes of compressed logs that take about two seconds to read."""
+_LARGE = 2_000_000  # bytes of compressed logs that take about two seconds to read
 _METRIC = "score"
 _UNSCORED = "no score of the scorer chosen"
 

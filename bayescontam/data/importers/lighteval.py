@@ -21,8 +21,7 @@ from bayescontam.errors import BayescontamError
 _NAMED = re.compile(
     r"details_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\d(?:T\d\d-\d\d-\d\d(?:\.\d+)?)?))?\.parquet"
 )
-_BATCH = 1000
-"""Rows that are read at once."""
+_BATCH = 1000  # rows that are read at once
 _METRICS = ("metric", "metrics", "__metric__")
 _DOCUMENTS = ("doc", "__doc__")
 _ANSWERS = ("model_response", "__model_response__", "predictions")

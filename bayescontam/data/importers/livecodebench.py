@@ -21,10 +21,8 @@ from bayescontam.data.validation import FaultList
 from bayescontam.errors import DataError, Fault, UsageError
 
 _PASSED = "pass@1"
-_OWN = re.compile(r"\(n\s*=\s*(\d+)\)")
-"""In the name of a model: how many generations it has."""
-_MOST = 100
-"""Most generations that are recognised from shares in per cent."""
+_OWN = re.compile(r"\(n\s*=\s*(\d+)\)")  # in the name of a model: how many generations it has
+_MOST = 100  # most generations that are recognised from shares in per cent
 
 
 class _Row(NamedTuple):

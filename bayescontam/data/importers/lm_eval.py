@@ -43,8 +43,7 @@ _SAMPLES = (
     re.compile(r"(?P<date>\d{8}_\d{4,6})_samples_(?P<task>.+?)\.jsonl?" + _PACKED),
 )
 _OLD_RESULTS = "results.json"
-UNFILTERED = "none"
-"""Name that the tool gives to the filter of a task that has none."""
+UNFILTERED = "none"  # name that the tool gives to the filter of a task that has none
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 """Model arguments that name the model, as the tool looks for them."""
 _HOW = {
@@ -79,12 +78,10 @@ class Samples:
     """A file of samples, and the run that it is of."""
 
     run: Run
-    results: Mapping[str, Any]
-    """What the results file of the run holds."""
+    results: Mapping[str, Any]  # what the results file of the run holds
     random_name: bool
     """Whether the tool made up the model's name, so that the kind of model stands for it."""
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-    """By filter."""
+    rows: dict[str, list[Row]] = field(default_factory=dict)  # by filter
     unnamed: int = 0
     """Filters whose rows do not name them, and that were named by their order; 0 if none."""
 

@@ -47,10 +47,8 @@ from bayescontam.data.responses import Responses
 from bayescontam.data.validation import check_choice, format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
-_FEW = 10
-"""Items from which on a model that has all of them right, or none, is named."""
-LARGE = 50_000_000
-"""Bytes of logs that take about two seconds to import."""
+_FEW = 10  # items from which on a model that has all of them right, or none, is named
+LARGE = 50_000_000  # bytes of logs that take about two seconds to import
 _DEFAULTS = {"trial": "", "answer": None, "content": None, "out_of": 1}
 _ODD = (
     "choose another metric, or give the value from which an answer is correct, or up to which if "
@@ -193,15 +191,12 @@ class Trial(NamedTuple):
     item: str
     scores: Mapping[str, Any]
     """Value of each metric: a number, true or false, None, or a list of true and false."""
-    number: str = ""
-    """Which it is of several answers to the item in the run."""
-    answer: Hashable = None
-    """What the model said, or its hash; None if the log does not hold it."""
+    number: str = ""  # which it is of several answers to the item in the run
+    answer: Hashable = None  # what the model said, or its hash; None if the log does not hold it
     content: str | None = None
     """The item's text, or its hash; None if the item's name is one, or it is unknown."""
     extra: tuple[Any, ...] = ()
-    file: str = ""
-    """Log file, where a run has several; that of the run if it is empty."""
+    file: str = ""  # log file, where a run has several; that of the run if it is empty
     run: str = ""
     """What identifies its run, where a log repeats answers of others; the log's if it is empty."""
 
@@ -214,8 +209,7 @@ class Log:
     trials: list[Trial]
     lower_better: Mapping[str, bool] = field(default_factory=dict)
     """Metrics of which it is stated whether lower is better."""
-    version: str = ""
-    """Version of the tool, "" if it is not stated."""
+    version: str = ""  # version of the tool, "" if it is not stated
 
 
 class Importing:

@@ -18,8 +18,7 @@ from bayescontam.errors import UsageError
 
 _ODD = "give the value from which a response is correct (threshold, --threshold)"
 _ENDINGS = (".jsonlines", ".jsonl", ".jsonlines.gz", ".jsonl.gz")
-type Items = Literal["columns", "rows"]
-"""Where the items of a matrix stand."""
+type Items = Literal["columns", "rows"]  # where the items of a matrix stand
 
 
 def import_matrix(

@@ -47,10 +47,8 @@ KEYS = ["model", "benchmark", "item"]
 REPEATED = "answers that occur again in the same run"
 COPIED = "answers of a run that is there already"
 _TRIAL = [*KEYS, "run", "trial"]
-_MOST = 40
-"""Notes of one kind that are written out."""
-SUBTASK = "subtask"
-"""Column with the name that a benchmark had before it became a part of a group."""
+_MOST = 40  # notes of one kind that are written out
+SUBTASK = "subtask"  # column with the name that a benchmark had before it became a part of a group
 
 
 @dataclass(frozen=True)
