@@ -135,7 +135,8 @@ def read_responses(
     >>> responses.frame["n_correct"].tolist(), responses.models
     ([1, 0], ('A',))
     """
-    source, notes = "DataFrame", []
+    source = "DataFrame"
+    notes: list[str] = []
     if not isinstance(responses, pd.DataFrame):
         responses, source, notes = load_measured(responses, _KNOWN, contamination_scale)
     found = Responses.from_frame(

@@ -39,21 +39,6 @@ def shipped_folder(kind: str) -> Path:
     return inside if inside.is_dir() else package.parent / kind
 
 
-def shipped_models() -> tuple[str, ...]:
-    """Return the names of the shipped model specs, sorted."""
-    return _MODELS.names()
-
-
-def shipped_manifests() -> tuple[str, ...]:
-    """Return the names of the shipped corpus manifests, sorted."""
-    return _MANIFESTS.names()
-
-
-def shipped_studies() -> tuple[str, ...]:
-    """Return the names of the shipped studies, sorted."""
-    return _STUDIES.names()
-
-
 def load_model(
     spec: str | os.PathLike[str] | Mapping[str, Any],
     priors: Mapping[str, Any] | None = None,
@@ -198,6 +183,7 @@ class _Registry[SpecT]:
     parse: Callable[[str, str], SpecT]
 
     def names(self) -> tuple[str, ...]:
+        """Return the names of the shipped specs, sorted."""
         return tuple(sorted(path.stem for path in shipped_folder(self.folder).glob("*.toml")))
 
     def load(self, given: str) -> SpecT:
@@ -217,6 +203,7 @@ _MODELS = _Registry("models", "model spec", "models", ModelSpec.parse)
 _MANIFESTS = _Registry("corpus", "corpus manifest", "corpora", Manifest.parse)
 _CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
 _STUDIES = _Registry("studies", "study", "study", _parse_study)
+shipped_models, shipped_manifests, shipped_studies = _MODELS.names, _MANIFESTS.names, _STUDIES.names
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:

@@ -360,11 +360,11 @@ class Importing:
             missing += int(np.isnan(correct).sum())
             if odd.any() or (lower and threshold is None and len(values)):
                 found = ", ".join(f"{value:g}" for value in np.unique(values[odd])[:5])
-                name = printable(metric, 60)
-                problem = f"metric {name} is not 0 or 1 in {odd.sum():,} rows, such as {found}"
+                shown = printable(metric, 60)
+                problem = f"metric {shown} is not 0 or 1 in {odd.sum():,} rows, such as {found}"
                 if lower:
                     scale = "so that 0 and 1 do not mean wrong and right"
-                    problem = f"lower is better for metric {name}, {scale}"
+                    problem = f"lower is better for metric {shown}, {scale}"
                 refused.append(Fault(log.run.file, problem))
                 continue
             frame = pd.DataFrame(

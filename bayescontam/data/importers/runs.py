@@ -241,33 +241,28 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
     """Refuse names of items that stand for several texts, or note how many there are."""
     known = trials.loc[trials["content"].notna(), ["benchmark", "item", "content", "file"]]
     known = known.drop_duplicates(["benchmark", "item", "content"])
-    twice = known[known.duplicated(["benchmark", "item"], keep=False)]
-    if twice.empty:
-        return []
-    counts = twice.drop_duplicates(["benchmark", "item"])["benchmark"].value_counts(sort=False)
+    twice = known[known.duplicated(["benchmark", "item"], keep=False)].copy()
     if texts == "note":
+        counts = twice.drop_duplicates(["benchmark", "item"])["benchmark"].value_counts(sort=False)
         return [
             f"{printable(str(name))}: {count:,} items have another text in some runs; make sure "
             "that their names stand for the same question"
             for name, count in counts.items()
         ]
-    first = twice.groupby(["benchmark", "item"], sort=False)["file"].transform("first")
-    twice = twice.assign(first=first)
+    twice["first"] = twice.groupby(["benchmark", "item"], sort=False)["file"].transform("first")
     other = twice[twice.duplicated(["benchmark", "item"])].drop_duplicates("file")
     faults = [
-        Fault(
-            str(row["file"]),
-            f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} has "
-            f"another text than in {printable(str(row['first']))}",
-        )
+        _item_fault(row, f"has another text than in {printable(str(row['first']))}")
         for _, row in other.iterrows()
     ]
-    raise DataError(
-        faults,
-        "a name must stand for the same item in all logs; give logs of one version of the data "
-        "set; if it has no ids of its own and was shuffled, its numbers name no items "
-        "(--differing pool takes them nevertheless)",
-    )
+    if faults:
+        raise DataError(
+            faults,
+            "a name must stand for the same item in all logs; give logs of one version of the data "
+            "set; if it has no ids of its own and was shuffled, its numbers name no items "
+            "(--differing pool takes them nevertheless)",
+        )
+    return []
 
 
 def _check_repeats(trials: pd.DataFrame) -> None:
@@ -275,18 +270,15 @@ def _check_repeats(trials: pd.DataFrame) -> None:
     # Missing values are equal here: a file may lack what its copy has, but not contradict it.
     again = trials.duplicated(_TRIAL)
     same = trials.duplicated([*_TRIAL, "answer", "content", "correct", "out_of"])
+    problem = "occurs again in the same run, with another answer, text or score"
     odd = trials[again & ~same].drop_duplicates("file")
-    if odd.empty:
-        return
-    faults = [
-        Fault(
-            str(row["file"]),
-            f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} occurs "
-            "again in the same run, with another answer, text or score",
-        )
-        for _, row in odd.iterrows()
-    ]
-    raise DataError(faults, "give one of the files of this run; repeats need numbers (epochs)")
+    if faults := [_item_fault(row, problem) for _, row in odd.iterrows()]:
+        raise DataError(faults, "give one of the files of this run; repeats need numbers (epochs)")
+
+
+def _item_fault(row: "pd.Series[Any]", problem: str) -> Fault:
+    item, benchmark = format_value(row["item"]), printable(str(row["benchmark"]), 60)
+    return Fault(str(row["file"]), f"item {item} of {benchmark} {problem}")
 
 
 def _copied(trials: pd.DataFrame) -> tuple["pd.Series[str]", list[str]]:
