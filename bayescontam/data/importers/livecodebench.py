@@ -112,7 +112,7 @@ def import_livecodebench(
     trials = rows[["model", "benchmark", "item", "file"]].assign(
         correct=_counts(rows, numbers), out_of=rows["model"].map(numbers), run=rows["file"]
     )
-    trials[MARK + "released"] = rows["released"].astype(object)
+    trials[MARK + "released"] = pd.Series([row.released for row in read], dtype=object)
     trials[MARK + "cutoff"] = pd.Series([dates.get(name) for name in rows["model"]], dtype=object)
     trials = importing.extra.added_to(trials, rows["extra"].tolist())
     importing.extra.check(trials, "row", "such as difficulty")
