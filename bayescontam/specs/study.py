@@ -58,6 +58,7 @@ _WORDS: Any = {
 """Keys that change nothing of what is done."""
 
 
+# Below each key of a block stands what it means, which `study keys` prints.
 class Simulator(Block, use_attribute_docstrings=True):
     """Where true values and simulated responses come from."""
 
