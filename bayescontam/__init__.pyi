@@ -21,9 +21,11 @@ from .data.importers.logs import (
     Imported as Imported,
     LogOptions as LogOptions,
 )
-from .data.importers.matrix import import_matrix as import_matrix
+from .data.importers.matrix import (
+    import_matrix as import_matrix,
+    import_py_irt as import_py_irt,
+)
 from .data.importers.opencompass import import_opencompass as import_opencompass
-from .data.importers.py_irt import import_py_irt as import_py_irt
 from .data.importers.swe_bench import import_swe_bench as import_swe_bench
 from .data.judgements import (
     Judgements as Judgements,

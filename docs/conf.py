@@ -8,7 +8,7 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
 from bayescontam.report.model_page import write_spec_pages
-from bayescontam.specs.reference import study_keys_page
+from bayescontam.specs.study import study_keys_page
 
 project = "bayescontam"
 author = "the bayescontam contributors"

@@ -22,8 +22,7 @@ from bayescontam.inference.posterior import CACHED, Draws
 from bayescontam.inference.prior_predictive import response_accuracies
 from bayescontam.model.build import COORDINATES, BuiltModel
 from bayescontam.model.design import Design, make_design
-from bayescontam.specs.expression import Expression
-from bayescontam.specs.study import GROUPS, Estimator, StudySpec
+from bayescontam.specs.study import GROUPS, Estimator, Expression, StudySpec
 
 Key = tuple[str, str]  # quantity, and where: the labels of its cell, or nothing
 

@@ -282,14 +282,12 @@ def matrix(
     quiet: Quiet = False,
 ) -> None:
     """Read a matrix of models by items, of 0 and 1."""
-    from bayescontam.data.importers.matrix import import_matrix
-
     if (benchmark is None) == (benchmark_column is None):
         raise UsageError("--benchmark and --benchmark-column: give one of the two")
     _write(
         out,
         quiet,
-        import_matrix,
+        bayescontam.import_matrix,
         path,
         benchmark=benchmark or benchmark_column or "",
         benchmark_in_column=benchmark is None,

@@ -273,8 +273,8 @@ def _values(values: Sequence[float]) -> str:
 )
 def keys(output: PageFormat = "text") -> None:
     """Print every key of a study's file: what is allowed, the default, and what it means."""
-    from bayescontam.specs.reference import reference_text, study_keys_page
-    from bayescontam.specs.study import StudySpec
+    from bayescontam.specs.base import reference_text
+    from bayescontam.specs.study import StudySpec, study_keys_page
 
     if output == "markdown":
         print(study_keys_page(), end="")

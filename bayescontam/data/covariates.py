@@ -9,19 +9,19 @@ import pandas as pd
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
-from bayescontam.data.measures import MEASURES, Scale, cast_columns, read_measures
-from bayescontam.data.mismatches import mismatch_reasons, without_partner
-from bayescontam.data.tables import load_table
+from bayescontam.data.measures import MEASURES, Scale, load_measured, read_measures
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
     check_choice,
     flag_near_duplicates,
     format_value,
+    mismatch_reasons,
     need_columns,
     read_names,
     to_plain_frame,
     validate_unique,
+    without_partner,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -68,12 +68,9 @@ def read_covariates(
     >>> covariates.frame["contamination"].tolist()
     [0.9, 0.0]
     """
-    table, source = load_table(path), os.fspath(path)
-    frame, notes = cast_columns(
-        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
-    )
+    frame, source, notes = load_measured(path, _KNOWN, contamination_scale)
     found = Covariates.from_frame(frame, source=source, contamination_scale=contamination_scale)
-    return replace(found, notes=(*table.notes, *notes, *found.notes))
+    return replace(found, notes=(*notes, *found.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,9 +112,7 @@ class Covariates:
         source : str, default "DataFrame"
             Name of the table in messages.
         contamination_scale : {"share", "percent", "count"}, default "share"
-            What ``contamination`` is: a number from 0 to 1; per cent (``5`` or ``5%`` is 0.05);
-            or a count n, such as the documents that hold the item, read as
-            log(1 + n) / log(1 + largest n of the table).
+            See `Responses.from_frame`.
 
         Returns
         -------
@@ -150,10 +145,7 @@ class Covariates:
     def attached_to(
         self, responses: pd.DataFrame, source: str, *, missing: Missing = "error"
     ) -> tuple[pd.DataFrame, list[str]]:
-        """Return responses with the number columns of these covariates, and notes on it.
-
-        `Responses.with_contamination` is the public way; see there.
-        """
+        """Return responses with the numbers of these covariates; see `with_contamination`."""
         check_choice("missing", missing, Missing)
         columns = [name for name in MEASURES if name in self.frame.columns]
         if taken := [name for name in columns if name in responses.columns]:
@@ -165,7 +157,8 @@ class Covariates:
         self._refuse_absent_models(responses)
         at = self._rows_for(responses)
         lost: BoolArray = at < 0
-        likely = self._likely_reasons(responses, at) if lost.any() else []
+        unused = self.frame[~self.frame.index.isin(at)]
+        likely = self._likely_reasons(responses, lost, unused) if lost.any() else []
         # Names that are spelled in another way were not searched in vain, and nor was nothing.
         if lost.any() and (missing == "error" or lost.all() or (missing == "zero" and likely)):
             zero = "" if likely else "zero (searched and not found), "
@@ -175,15 +168,16 @@ class Covariates:
         head = responses.columns[:5]  # model, benchmark, item, n_correct, n_trials
         joined = pd.concat([responses[head], values, responses.drop(columns=head)], axis=1)
         notes = list(self.notes)
-        if unused := len(self.frame) - len(np.unique(at[at >= 0])):
-            notes.append(f"{unused:,} of {len(self.frame):,} covariate rows match no response")
-        astray = self._astray(responses, at, missing) if lost.any() else []
+        if len(unused):
+            rows = f"{len(unused):,} of {len(self.frame):,} covariate rows"
+            notes.append(f"{rows} match no response")
+        astray = self._astray(responses, lost, unused, missing) if lost.any() else []
         notes += [f"caution: {reason}" for reason in (*likely, *astray)]
         if lost.any() and missing == "impute":
             bare = set(joined["benchmark"][lost]) - set(joined["benchmark"][~lost])
             if bare:
-                rows: BoolArray = joined["benchmark"].isin(bare).to_numpy()
-                raise self._unmatched(responses, rows, source, likely, "zero or drop")
+                whole: BoolArray = joined["benchmark"].isin(bare).to_numpy()
+                raise self._unmatched(responses, whole, source, likely, "zero or drop")
             notes += self._impute(joined, lost, columns)
         elif lost.any() and missing == "zero":
             joined.loc[lost, columns] = 0.0
@@ -195,12 +189,15 @@ class Covariates:
 
     def _rows_for(self, responses: pd.DataFrame) -> IntArray:
         """Return for each response the position of its row in `frame`, or -1."""
-        keys = ["benchmark", "item"]
-        if "model" not in self.frame.columns:
-            return _positions(self.frame, responses, keys)
-        general = self.frame["model"] == ""
-        own = _positions(self.frame[~general], responses, [*keys, "model"])
-        return np.where(own >= 0, own, _positions(self.frame[general], responses, keys))
+        frame, keys = self.frame, ["benchmark", "item"]
+        at = np.full(len(responses), -1)
+        general = frame["model"] == "" if "model" in frame else pd.Series(True, frame.index)
+        for rows, names in ((frame[general], keys), (frame[~general], [*keys, "model"])):
+            if len(rows):  # those of a model of its own go before
+                wanted = pd.MultiIndex.from_frame(responses[names])
+                found = pd.MultiIndex.from_frame(rows[names]).get_indexer(wanted)
+                at = np.where(found >= 0, rows.index.to_numpy()[found], at)
+        return at
 
     def _refuse_absent_models(self, responses: pd.DataFrame) -> None:
         """Refuse what programs write for no name, such as NA of R, unless a model is so named."""
@@ -208,24 +205,24 @@ class Covariates:
             return
         models = self.frame["model"]
         absent = models.str.strip().str.casefold().isin(MISSING - {""})
+        bad = (absent & ~models.isin(responses["model"])).to_numpy()
         faults = FaultList(self.source, np.arange(1, len(models) + 1))
         problem = (
             "got {}, and no response is of a model of that name; leave the cell blank where a row "
             "is for all models, or write the model's name as in the responses"
         )
-        faults.flag(
-            (absent & ~models.isin(responses["model"])).to_numpy(), "model", problem, models
-        )
+        faults.flag(bad, "model", problem, models)
         faults.raise_if_any()
 
-    def _astray(self, responses: pd.DataFrame, at: IntArray, missing: Missing) -> list[str]:
+    def _astray(
+        self, responses: pd.DataFrame, lost: BoolArray, unused: pd.DataFrame, missing: Missing
+    ) -> list[str]:
         """Return which names that match nothing may be those of responses without a row."""
-        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
         found = []
         for key in ("model", "benchmark"):
             if key in self.frame.columns:
                 strange = set(unused[key]) - set(responses[key]) - {""}
-                bare = set(lost[key]) - set(self.frame[key]) - set(responses[key][at >= 0])
+                bare = set(responses[key][lost]) - set(self.frame[key]) - set(responses[key][~lost])
                 found += without_partner(key, bare, strange, self.source)
         # A list of what was found says of the rest that it is clean: each name on it must count.
         flagged = unused[unused["contamination"] > 0] if missing == "zero" else unused[:0]
@@ -241,25 +238,25 @@ class Covariates:
                 )
         return found
 
-    def _likely_reasons(self, responses: pd.DataFrame, at: IntArray) -> list[str]:
+    def _likely_reasons(
+        self, responses: pd.DataFrame, lost: BoolArray, unused: pd.DataFrame
+    ) -> list[str]:
         """Return what the names show of why responses match no row, a sentence for each key."""
-        lost, unused = responses[at < 0], self.frame[~self.frame.index.isin(at)]
-        found = []
+        missed, found = responses[lost], []
         if "model" in self.frame.columns:
             models = set(self.frame["model"]) - {""}
-            bare = set(lost["model"]) - models
+            bare = set(missed["model"]) - models
             found += mismatch_reasons("model", bare, models - set(responses["model"]), self.source)
-        benchmarks = set(lost["benchmark"]) - set(self.frame["benchmark"])
+        benchmarks = set(missed["benchmark"]) - set(self.frame["benchmark"])
         others = set(unused["benchmark"]) - set(responses["benchmark"])
         reasons = mismatch_reasons("benchmark", benchmarks, others, self.source)
         found += reasons
         known = set(self.frame["item"]) if reasons else set()
-        for name in lost["benchmark"].unique():
+        for name, rows in missed.groupby("benchmark", sort=False):
             own = known or set(unused.loc[unused["benchmark"] == name, "item"])
-            answered = responses.loc[responses["benchmark"] == name, "item"]
-            missed = set(lost.loc[lost["benchmark"] == name, "item"]) - own
+            answered = set(responses.loc[responses["benchmark"] == name, "item"])
             what = f"item of {format_value(name)}"
-            found += mismatch_reasons(what, missed, own - set(answered), self.source)
+            found += mismatch_reasons(what, set(rows["item"]) - own, own - answered, self.source)
         return found
 
     def _unmatched(
@@ -273,10 +270,9 @@ class Covariates:
         """Return the error on responses without a row, with a fault for each cause."""
         missed, faults = responses[lost], []
         by_model = "model" in self.frame.columns
-        bare = responses["model"][~np.isin(responses["model"], responses["model"][~lost])].unique()
+        bare = responses["model"][~responses["model"].isin(responses["model"][~lost])].unique()
         if by_model and 0 < len(bare) < responses["model"].nunique():
-            problem = f"no contamination for any response of {join_list(bare)}"
-            faults.append(Fault(source, problem))
+            faults.append(Fault(source, f"no contamination for any response of {join_list(bare)}"))
             missed = missed[~missed["model"].isin(bare)]
         for name, rows in missed.groupby("benchmark", sort=False):
             items = rows["item"].unique()
@@ -332,14 +328,6 @@ class Covariates:
                     "list what a search has found, choose --missing-contamination zero"
                 )
         return notes
-
-
-def _positions(frame: pd.DataFrame, responses: pd.DataFrame, keys: list[str]) -> IntArray:
-    """Return positions in the index of `frame`, or -1, of the responses' keys."""
-    wanted = pd.MultiIndex.from_frame(responses[keys])
-    found = pd.MultiIndex.from_frame(frame[keys]).get_indexer(wanted)
-    labels = frame.index.to_numpy(dtype=np.int64)
-    return np.where(found >= 0, labels[found] if len(labels) else -1, -1)
 
 
 def _counted(responses: pd.DataFrame, rows: BoolArray) -> str:

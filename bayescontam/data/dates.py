@@ -5,7 +5,7 @@ import datetime
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
-from bayescontam.data.mismatches import mismatch_reasons, without_partner
 from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
     format_value,
+    mismatch_reasons,
     need_columns,
     read_names,
     read_numbers,
     to_plain_frame,
     validate_unique,
+    without_partner,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -39,12 +40,11 @@ _MONTHS = {
     for number, name in enumerate(names)
     if name
 }
-_ISO = re.compile(r"(\d{4})(?:([-/])(\d{1,2})(?:\2(\d{1,2})(?:[T ].*)?)?)?")
-_PLAIN = re.compile(r"(\d{4})(\d{2})(\d{2})?")
+_ISO = re.compile(r"(?P<y>\d{4})(?:([-/])(?P<m>\d{1,2})(?:\2(?P<d>\d{1,2})(?:[T ].*)?)?)?")
+_PLAIN = re.compile(r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})?")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- ]?(\d{4})", re.IGNORECASE)
 _WORDS = re.compile(r"(?:(\d{1,2})\.? )?([A-Za-z]+)\.?(?: (\d{1,2})(?:st|nd|rd|th)?,)? (\d{4})")
-_MONTH = 31
-"""Days that release dates of one item may be apart."""
+_MONTH = 31  # days that release dates of one item may be apart
 _ALLOWED = "YYYY-MM-DD, YYYY-MM or YYYY"
 _KEYS = {"released": ("benchmark", "item"), "cutoff": ("model",)}
 
@@ -78,10 +78,7 @@ def dated(
     unknown: Unknown = "error",
     clean: tuple[str, ...] = (),
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return responses with ``contamination`` and ``clean`` from dates, and notes.
-
-    `Responses.with_dates` is the public way; see there.
-    """
+    """Return responses with ``contamination`` and ``clean`` from dates, and notes."""
     if unknown not in ("error", "drop", "impute"):
         raise UsageError(
             f"missing={unknown!r}: unknown dates are missing, not clean; allowed are 'error', "
@@ -104,14 +101,26 @@ def dated(
         values = frame["contamination"].to_numpy(dtype=np.float64)
     lost: BoolArray = np.isnan(values)
     if lost.any() and (unknown == "error" or lost.all()):
-        raise _unknown_dates(frame, source, released, cutoff, lost)
+        advice = "unknown dates are missing, not clean: give them"
+        if not lost.all():
+            advice += ", or choose --missing-contamination drop or impute"
+        faults = [Fault(source, text) for text in _without_dates(frame, released, cutoff, lost)]
+        raise DataError(faults, "\n".join([*released.advice, *cutoff.advice, advice]))
     notes = [*released.notes, *cutoff.notes]
-    notes += _on_partial(released, cutoff)
+    unsure = (released.last > cutoff.first) & (first <= latest)
+    if unsure.any():
+        notes.append(
+            f"{unsure.sum():,} of {len(frame):,} responses have contamination 1 because dates "
+            "without a day, such as 2023-09, may mean so: items count from its first day, models "
+            "up to its last"
+        )
     keep = ~lost if unknown == "drop" else np.ones(len(frame), dtype=bool)
     if lost.any():
         notes += [f"caution: {reason}" for reason in (*released.advice, *cutoff.advice)]
         notes += _without_dates(frame, released, cutoff, lost)
-        notes.append(_on_unknown(frame, lost, unknown))
+        mean = "imputed the mean contamination of the benchmark for"
+        done = "dropped" if unknown == "drop" else mean
+        notes.append(f"{done} {lost.sum():,} of {len(frame):,} responses with unknown dates")
     if unknown == "impute":
         means = pd.Series(values).groupby(frame["benchmark"].to_numpy()).transform("mean")
         values = np.where(lost, means.fillna(np.nanmean(values)), values)
@@ -120,7 +129,13 @@ def dated(
     clean_models = _preceding(found, first[keep], latest[keep], margin)
     is_clean = found["model"].isin(clean_models).to_numpy() | declared[keep]
     others = set(found["model"][declared[keep]]) - clean_models
-    notes.append(_on_dates(found, clean_models, dates.margin, len(others)))
+    days = f" by more than {_days_of(dates.margin)}" if dates.margin else ""
+    notes.append(
+        f"contamination from dates: 1 in {(found['contamination'] == 1).sum():,} of {len(found):,} "
+        "responses (released on or before the model's cutoff); "
+        f"{len(clean_models):,} of {found['model'].nunique():,} models are clean (the cutoff "
+        f"precedes all items{days})" + (f"; {len(others):,} more declared clean" if others else "")
+    )
     order = [*found.columns[:5], "contamination", "clean"]
     result = found.assign(clean=is_clean.astype(np.int64))
     order += [name for name in result.columns if name not in order]
@@ -149,10 +164,8 @@ def _refuse_contradicted(
 
 
 def _preceding(frame: pd.DataFrame, first: Days, latest: Days, margin: np.timedelta64) -> set[str]:
-    """Return the models whose cutoff precedes all items of the benchmarks that they answered.
-
-    Items that a model did not answer count too: its training may have met the benchmark.
-    """
+    """Return the models whose cutoff precedes all items of the benchmarks that they answered."""
+    # Items that a model did not answer count too: its training may have met the benchmark.
     benchmark = frame["benchmark"].to_numpy()
     days = pd.DataFrame({"first": first, "unknown": np.isnat(first)})
     begins = days.groupby(benchmark).agg({"first": "min", "unknown": "any"})
@@ -164,20 +177,19 @@ def _preceding(frame: pd.DataFrame, first: Days, latest: Days, margin: np.timede
     return set(every.index[every])
 
 
-@dataclass(frozen=True)
-class _FoundColumn:
+class _FoundColumn(NamedTuple):
     """Dates of the responses: the earliest and the latest day that each may mean."""
 
     first: Days
     last: Days
-    advice: list[str]
+    advice: list[str]  # why others are unknown
     notes: list[str]
 
 
 def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _FoundColumn:
     """Return the dates of the responses from a column or another table."""
     if isinstance(given, str) and given in frame.columns:
-        keys = ["benchmark", "item"] if kind == "released" else ["model"]
+        keys = list(_KEYS[kind])
         faults = FaultList(source, np.arange(1, len(frame) + 1))
         first, last = read_days(frame[given], given, faults)
         faults.raise_if_any(_how_to_write(frame[given]))
@@ -185,9 +197,17 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
         group = frame.groupby(keys, sort=False).ngroup()
         first = pd.Series(first).groupby(group).transform("min").to_numpy()
         last = pd.Series(last).groupby(group).transform("max").to_numpy()
-        days = first.astype("datetime64[D]"), last.astype("datetime64[D]")
-        return _FoundColumn(*days, [], notes)
-    table, name, notes = _table(frame, source, given, kind)
+        return _FoundColumn(first.astype("datetime64[D]"), last.astype("datetime64[D]"), [], notes)
+    if isinstance(given, pd.DataFrame):
+        table, name, notes = to_plain_frame(given, kind), kind, []
+    elif isinstance(given, str) and not os.path.exists(given):  # noqa: PTH110 (may be any text)
+        raise UsageError(
+            f"{kind}: '{printable(given, 60)}' is no column of {printable(source)} and no file; "
+            f"its columns are {join_list(frame.columns, most=20)}"
+        )
+    else:
+        raw, name = load_table(given), os.fspath(given)
+        table, notes = raw.frame, list(raw.notes)
     names = [key for key in _KEYS[kind] if key in table.columns]
     faults = FaultList(name, np.arange(1, len(table) + 1))
     need = {kind: "add one: dates, " + _ALLOWED}
@@ -213,26 +233,8 @@ def _by_key(frame: pd.DataFrame, source: str, given: Given, kind: str) -> _Found
     if (at < 0).any() and (unused := len(keyed) - len(np.unique(at[at >= 0]))):
         notes.append(f"{unused:,} of {len(keyed):,} rows of {printable(name)} match no response")
     nothing = np.datetime64("NaT", "D")
-    return _FoundColumn(
-        np.where(at >= 0, first[at], nothing),
-        np.where(at >= 0, last[at], nothing),
-        advice,
-        notes,
-    )
-
-
-def _table(
-    frame: pd.DataFrame, source: str, given: Given, kind: str
-) -> tuple[pd.DataFrame, str, list[str]]:
-    if isinstance(given, pd.DataFrame):
-        return to_plain_frame(given, kind), kind, []
-    if isinstance(given, str) and not os.path.exists(given):  # noqa: PTH110 (may be any text)
-        raise UsageError(
-            f"{kind}: '{printable(given, 60)}' is no column of {printable(source)} and no file; "
-            f"its columns are {join_list(frame.columns, most=20)}"
-        )
-    table = load_table(given)
-    return table.frame, os.fspath(given), list(table.notes)
+    days = [np.where(at >= 0, ends[at], nothing) for ends in (first, last)]
+    return _FoundColumn(days[0], days[1], advice, notes)
 
 
 def read_days(cells: pd.Series, column: str, faults: FaultList) -> tuple[Days, Days]:
@@ -270,37 +272,27 @@ def _span(value: Any) -> tuple[datetime.date | None, datetime.date | None] | Non
 
 
 def _span_of(text: str) -> tuple[datetime.date, datetime.date] | None:
+    """Return the first and the last day that text may mean; None or a ValueError if it is none."""
+    day: str | None = None
     if found := _QUARTER.fullmatch(text):
-        year, quarter = int(found[1] or found[4]), int(found[2] or found[3])
-        return _month(year, 3 * quarter - 2)[0], _month(year, 3 * quarter)[1]
-    if found := _WORDS.fullmatch(text):
-        month = _MONTHS.get(found[2].casefold())
-        if month is None or (found[1] and found[3]):
+        year, last = int(found[1] or found[4]), 3 * int(found[2] or found[3])
+        first = last - 2
+    elif found := _WORDS.fullmatch(text):
+        if found[1] and found[3]:
             return None
-        return _part(int(found[4]), month, found[1] or found[3])
-    if found := _ISO.fullmatch(text):
-        return _part(int(found[1]), found[3], found[4])
-    if found := _PLAIN.fullmatch(text):
-        return _part(int(found[1]), found[2], found[3])
-    return None
-
-
-def _part(
-    year: int, month: str | int | None, day: str | None
-) -> tuple[datetime.date, datetime.date] | None:
+        year, day = int(found[4]), found[1] or found[3]
+        first = last = _MONTHS.get(found[2].casefold(), 0)
+    elif found := _ISO.fullmatch(text) or _PLAIN.fullmatch(text):
+        year, day = int(found["y"]), found["d"]
+        first, last = int(found["m"] or 1), int(found["m"] or 12)
+    else:
+        return None
     if not 1900 <= year <= 2199:
         return None
-    if month is None:
-        return datetime.date(year, 1, 1), datetime.date(year, 12, 31)
-    if day is None:
-        return _month(year, int(month))
-    exact = datetime.date(year, int(month), int(day))
-    return exact, exact
-
-
-def _month(year: int, month: int) -> tuple[datetime.date, datetime.date]:
-    first = datetime.date(year, month, 1)
-    return first, first.replace(day=calendar.monthrange(year, month)[1])
+    begin = datetime.date(year, first, int(day or 1))
+    if day:
+        return begin, begin
+    return begin, datetime.date(year, last, calendar.monthrange(year, last)[1])
 
 
 def _how_to_write(cells: pd.Series) -> str:
@@ -353,44 +345,6 @@ def _without_dates(
         problem = f"no release date of {len(items):,} of {total:,} items of {format_value(name)}"
         problems.append(f"{problem}: {join_list(items, 5)}")
     return problems
-
-
-def _unknown_dates(
-    frame: pd.DataFrame, source: str, released: _FoundColumn, cutoff: _FoundColumn, lost: BoolArray
-) -> DataError:
-    problems = _without_dates(frame, released, cutoff, lost)
-    faults = [Fault(source, problem) for problem in problems]
-    advice = "unknown dates are missing, not clean: give them"
-    if not lost.all():
-        advice += ", or choose --missing-contamination drop or impute"
-    return DataError(faults, "\n".join([*released.advice, *cutoff.advice, advice]))
-
-
-def _on_partial(released: _FoundColumn, cutoff: _FoundColumn) -> list[str]:
-    """Note dates without a day that decide: they count as contaminated."""
-    other = (released.last > cutoff.first) & (released.first <= cutoff.last)
-    if not other.any():
-        return []
-    return [
-        f"{other.sum():,} of {len(other):,} responses have contamination 1 because dates without "
-        "a day, such as 2023-09, may mean so: items count from its first day, models up to its last"
-    ]
-
-
-def _on_unknown(frame: pd.DataFrame, lost: BoolArray, unknown: Unknown) -> str:
-    done = "dropped" if unknown == "drop" else "imputed the mean contamination of the benchmark for"
-    return f"{done} {lost.sum():,} of {len(frame):,} responses with unknown dates"
-
-
-def _on_dates(frame: pd.DataFrame, clean: set[str], margin: int, declared: int) -> str:
-    exposed = int((frame["contamination"] == 1).sum())
-    days = f" by more than {_days_of(margin)}" if margin else ""
-    more = f"; {declared:,} more declared clean" if declared else ""
-    return (
-        f"contamination from dates: 1 in {exposed:,} of {len(frame):,} responses (released on or "
-        f"before the model's cutoff); {len(clean):,} of {frame['model'].nunique():,} models are "
-        f"clean (the cutoff precedes all items{days}){more}"
-    )
 
 
 def _compare(

@@ -18,15 +18,11 @@ from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.errors import DataError, Fault
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_MARK = b"\xef\xbb\xbf"
-"""Byte order mark of UTF-8."""
+_MARK = b"\xef\xbb\xbf"  # byte order mark of UTF-8
 _ONE_OBJECT = f"in pandas: to_json(orient='records'); {ADVICE}"
-_PIECE = 1 << 20
-"""Characters that are read at once."""
-_MOST_FAULTS = 10_000
-"""Faulty rows after which reading ends."""
-_AT_END = 20
-"""Characters before the end in which a value may be cut off."""
+_PIECE = 1 << 20  # characters that are read at once
+_MOST_FAULTS = 10_000  # faulty rows after which reading ends
+_AT_END = 20  # characters before the end in which a value may be cut off
 
 
 @dataclass(frozen=True)
@@ -49,10 +45,8 @@ class BrokenListError(ValueError):
 def json_records(
     path: str | os.PathLike[str], *, unique: bool = True
 ) -> Iterator[tuple[str, int, Any]]:
-    """Give place, size and value of the records of JSON Lines or of one list; `Damage` of some.
-
-    With `unique`, objects that have a key twice are damaged; otherwise its last value counts.
-    """
+    """Give place, size and value (or `Damage`) of the records of JSON Lines or of one list."""
+    # Without `unique`, the last value of a key that an object has twice counts.
     with unpacked(path) as stream:
         is_list = _begins_list(stream)
     with unpacked(path) as stream:
@@ -75,15 +69,13 @@ def json_columns(path: Path, source: str) -> dict[str, list[Any]]:
     try:
         for row, (_, _, value) in enumerate(json_records(path), start=1):
             if isinstance(value, dict):
-                for name, cell in value.items():
-                    cells = columns.get(name)
-                    if cells is None:
-                        cells = columns[name] = [np.nan] * count
+                for name in value:
+                    if name not in columns:
+                        columns[name] = [np.nan] * count
+                for name, cells in columns.items():
+                    cell = value.get(name, np.nan)
                     cells.append(texts.setdefault(cell, cell) if isinstance(cell, str) else cell)
                 count += 1
-                for cells in columns.values():
-                    if len(cells) < count:
-                        cells.append(np.nan)
                 if count % 10_000 == 0:
                     limit.check_cells(count, len(columns), source)
                 continue
@@ -96,6 +88,8 @@ def json_columns(path: Path, source: str) -> dict[str, list[Any]]:
         raise DataError([Fault(source, str(error))]) from error
     if faults:
         raise DataError(faults, 'each line must be one whole JSON object, such as {"item": "a"}')
+    if not columns:
+        raise DataError([Fault(source, "no columns: the list or its objects are empty")])
     limit.check_cells(count, len(columns), source)
     return columns
 
@@ -252,11 +246,7 @@ def json_object(path: Path, *, unique: bool = False) -> dict[str, Any]:
 
 
 def part(content: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the object that stands under these names, one in another; empty if there is none.
-
-    >>> part({"a": {"b": {"c": 1}}, "d": "text"}, "a", "b"), part({"d": "text"}, "d")
-    ({'c': 1}, {})
-    """
+    """Return the object that stands under these names, one in another; empty if there is none."""
     found: Any = content
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None

@@ -2,15 +2,15 @@
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import BoolArray, FloatArray
+from bayescontam._types import BoolArray
 from bayescontam.data.measures import refuse_grouped, with_point
 from bayescontam.data.tables import check_table_ending, read_table, write_table
 from bayescontam.data.validation import (
@@ -37,25 +37,13 @@ KINDS = {
 FORMAT = 2
 """Version of the meaning of kinds. In version 1 ``subset`` and ``superset`` were seen from the
 chunk, so that each had the meaning of the other."""
-VERSION = "judgements_format"
-"""Column of files of judgements that holds the version."""
+VERSION = "judgements_format"  # column of files of judgements that holds the version
 _EXCHANGED = {"subset": "superset", "superset": "subset"}
 
-_UNCLEAR = (
-    "{:,} rows have the kind 'subset' or 'superset', and no column states which version of their"
-    " meaning they follow; an earlier version of bayescontam used each for the other"
-)
-_STATE = (
-    f"Add a column '{VERSION}': {FORMAT} where 'subset' means that the item asks for less than"
-    " the chunk (mostly a duplicate), 1 in a file that an earlier version wrote; the kinds of 1"
-    " are exchanged on reading."
-)
 _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
 _WORDS = {"yes": "1", "no": "0"}
-PAIR = ("benchmark", "item", "source", "document", "chunk")
-"""Columns that name a pair."""
-MODEL = "llm:"
-"""How the names of judges that are language models begin."""
+PAIR = ("benchmark", "item", "source", "document", "chunk")  # columns that name a pair
+MODEL = "llm:"  # how the names of judges that are language models begin
 _VERDICT = ("is_duplicate", "kind", "confidence", "comment")
 _COLUMNS = (*PAIR, "judge", *_VERDICT)
 _NEEDED = {
@@ -69,20 +57,27 @@ _NEEDED = {
 _RUN = re.compile(rf"({MODEL}.+)#(\d+)", re.DOTALL)
 
 
-def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
+def _read_column(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
     """Return one column of judgements, read and checked."""
     cells = table[name]
     if name == "chunk":
         values = refuse_grouped({name: cells}, {name: read_numbers(cells)}, faults)[name]
         fits = (values >= 0) & (values < 2**31) & (values == np.floor(values))
-        faults.flag(
-            ~fits & (values != -np.inf), name, "got {}, allowed is a whole number, 0 or more", cells
-        )
+        problem = "got {}, allowed is a whole number, 0 or more"
+        faults.flag(~fits & (values != -np.inf), name, problem, cells)
         return np.where(fits, values, np.nan)
     if name == "is_duplicate":
-        return _read_verdicts(cells, faults)
+        values = read_numbers(cells.map(lambda cell: _WORDS.get(_plain(cell), cell)), words=True)
+        fits = np.isnan(values) | np.isin(values, [0, 1])
+        allowed = "1 or yes (a duplicate), 0 or no (none), or blank (unjudged)"
+        faults.flag(~fits, name, f"got {{}}, allowed is {allowed}", cells)
+        return np.where(fits, values, np.nan)
     if name == "kind":
-        return _read_kinds(cells, faults)
+        kinds = cells.map(_plain).astype("str")
+        odd = [not isinstance(cell, str) and not pd.isna(cell) for cell in cells.astype(object)]
+        bad = np.array(odd) | ~kinds.isin(["", *KINDS]).to_numpy()
+        faults.flag(bad, name, f"got {{}}, allowed is {', '.join(KINDS)}, or blank", cells)
+        return kinds
     if name == "confidence":
         pointed = cells.map(with_point)  # from 0 to 1, a comma separates no thousands
         values = read_numbers(pointed)
@@ -94,50 +89,19 @@ def read_judged(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
         faults.flag(~fits, name, "got {}, allowed is a number from 0 to 1, or blank", cells)
         return values
     if name == "comment":
-        return _read_comments(cells)
+        # Comments may come from a language model: what no file can hold becomes a mark.
+        texts = ["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)]
+        safe = [text.encode("utf-8", "replace").decode().replace("\0", "\ufffd") for text in texts]
+        return pd.Series(safe, dtype="str")
     # Names of a scan, which are those of its files.
     return read_names(table, name, faults, blank_ok=name == "source", exact=True)
-
-
-def _read_verdicts(cells: pd.Series, faults: FaultList) -> FloatArray:
-    values = read_numbers(cells.map(lambda cell: _WORDS.get(_plain(cell), cell)), words=True)
-    fits = np.isnan(values) | np.isin(values, [0, 1])
-    allowed = "1 or yes (a duplicate), 0 or no (none), or blank (unjudged)"
-    faults.flag(~fits, "is_duplicate", f"got {{}}, allowed is {allowed}", cells)
-    return np.where(fits, values, np.nan)
-
-
-def _read_kinds(cells: pd.Series, faults: FaultList) -> "pd.Series[str]":
-    kinds = cells.map(_plain).astype("str")
-    odd = [not isinstance(cell, str) and not pd.isna(cell) for cell in cells.astype(object)]
-    bad = np.array(odd) | ~kinds.isin(["", *KINDS]).to_numpy()
-    faults.flag(bad, "kind", f"got {{}}, allowed is {', '.join(KINDS)}, or blank", cells)
-    return kinds
 
 
 def _plain(cell: Any) -> str:
     return cell.strip().casefold() if isinstance(cell, str) else ""
 
 
-def _read_comments(cells: pd.Series) -> "pd.Series[str]":
-    # Comments may come from a language model: what no file can hold becomes a mark.
-    texts = ["" if pd.isna(cell) else str(cell) for cell in cells.astype(object)]
-    safe = [text.encode("utf-8", "replace").decode().replace("\0", "\ufffd") for text in texts]
-    return pd.Series(safe, dtype="str")
-
-
-def refuse_contradictions(clean: Mapping[str, Any], faults: FaultList) -> None:
-    """Flag kinds that say the contrary of the verdict beside them."""
-    if not {"kind", "is_duplicate"} <= clean.keys():
-        return
-    implied = clean["kind"].map(_IMPLIED).to_numpy(dtype=float)
-    verdicts = clean["is_duplicate"]
-    bad: BoolArray = ~np.isnan(implied) & ~np.isnan(verdicts) & (implied != verdicts)
-    said = "got {}, but is_duplicate says the contrary; change one of them"
-    faults.flag(bad, "kind", said, clean["kind"])
-
-
-def of_this_format(
+def _in_this_format(
     table: pd.DataFrame, source: str, *, stored: bool, faults: FaultList
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return a table with kinds as `KINDS` means them, and notes on what was exchanged."""
@@ -146,7 +110,17 @@ def of_this_format(
     sided: BoolArray = table["kind"].map(_plain).isin(list(_EXCHANGED)).to_numpy()
     if VERSION not in table.columns:
         if stored and sided.any():
-            raise DataError([Fault(source, _UNCLEAR.format(sided.sum()), column="kind")], _STATE)
+            problem = (
+                f"{sided.sum():,} rows have the kind 'subset' or 'superset', and no column states"
+                " which version of their meaning they follow; an earlier version of bayescontam"
+                " used each for the other"
+            )
+            advice = (
+                f"Add a column '{VERSION}': {FORMAT} where 'subset' means that the item asks for"
+                " less than the chunk (mostly a duplicate), 1 in a file that an earlier version"
+                " wrote; the kinds of 1 are exchanged on reading."
+            )
+            raise DataError([Fault(source, problem, column="kind")], advice)
         return table, ()
     version = read_numbers(table[VERSION])
     allowed = np.isin(version, range(1, FORMAT + 1)) | (np.isnan(version) & ~sided)
@@ -201,11 +175,7 @@ def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> 
 
 
 def run_of(judge: str) -> tuple[str, int]:
-    """Return who judged, and in which run.
-
-    >>> run_of("llm:small#2"), run_of("llm:small"), run_of("Ada #2")
-    (('llm:small', 2), ('llm:small', 1), ('Ada #2', 1))
-    """
+    """Return who judged, and in which run, of a name such as ``llm:small#2``."""
     found = _RUN.fullmatch(judge)
     return (found[1], int(found[2])) if found else (judge, 1)
 
@@ -264,11 +234,16 @@ class Judgements:
         """
         table = to_plain_frame(frame, source)
         faults = FaultList(source, np.arange(1, len(table) + 1))
-        table, notes = of_this_format(table, source, stored=stored, faults=faults)
+        table, notes = _in_this_format(table, source, stored=stored, faults=faults)
         need_columns(table, _NEEDED, _COLUMNS, faults)
         present = [name for name in _COLUMNS if name in table.columns]
-        clean = {name: read_judged(table, name, faults) for name in present}
-        refuse_contradictions(clean, faults)
+        clean = {name: _read_column(table, name, faults) for name in present}
+        if {"kind", "is_duplicate"} <= clean.keys():
+            implied = clean["kind"].map(_IMPLIED).to_numpy(dtype=float)
+            verdict = clean["is_duplicate"]
+            bad: BoolArray = ~np.isnan(implied) & ~np.isnan(verdict) & (implied != verdict)
+            problem = "got {}, but is_duplicate says the contrary; change one of them"
+            faults.flag(bad, "kind", problem, clean["kind"])
         if set(_NEEDED) <= set(present):
             keys = [name for name in present if name not in _VERDICT]
             validate_unique(pd.DataFrame(clean), keys, faults)
@@ -304,10 +279,7 @@ class Judgements:
             If two verdicts of the same judge on the same pair differ in any column and may not
             be replaced; it lists all.
         """
-        result = self
-        for other in others:
-            result = _merge(result, other, replace)
-        return result
+        return reduce(lambda old, new: _merge(old, new, replace), others, self)
 
 
 def _merge(old: Judgements, new: Judgements, replace: bool) -> Judgements:

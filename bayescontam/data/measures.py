@@ -1,5 +1,6 @@
-"""Numbers as users write them: contamination and its scales, decimal commas, thousands."""
+"""Numbers as users write them: contamination and its scales, guessing, commas, thousands."""
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
@@ -8,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.data.tables import load_table
 from bayescontam.data.validation import (
     MISSING,
     NUMBER,
@@ -18,7 +20,7 @@ from bayescontam.data.validation import (
     check_choice,
     read_numbers,
 )
-from bayescontam.errors import UsageError
+from bayescontam.errors import DataError, Fault, UsageError
 
 MEASURES = {"contamination": 1.0, "contamination_sd": None, "p_duplicate": 1.0}
 MEASURES |= {"p_duplicate_sd": None}
@@ -77,7 +79,10 @@ def _read_measure(
 ) -> FloatArray:
     """Return a column of numbers as they are given, NaN where one is faulty."""
     column = str(cells.name)
-    values = read_numbers(cells.map(_without_sign) if scale == "percent" else cells)
+    plain = cells
+    if scale == "percent":
+        plain = cells.map(lambda c: c.strip().removesuffix("%") if isinstance(c, str) else c)
+    values = read_numbers(plain)
     if scale == "count":
         values = refuse_grouped({column: cells}, {column: values}, faults)[column]
     absent = np.isnan(values)
@@ -117,10 +122,6 @@ def refuse_grouped(
         faults.flag(bad, name, problem, columns[name])
         found[name] = np.where(bad, -np.inf, values[name])
     return found
-
-
-def _without_sign(cell: Any) -> Any:
-    return cell.strip().removesuffix("%") if isinstance(cell, str) else cell
 
 
 def _advise(column: str, cells: pd.Series, values: FloatArray, faults: FaultList) -> None:
@@ -176,48 +177,35 @@ def cast_column(cells: pd.Series) -> pd.Series:
     return pd.Series(values[codes], index=cells.index, name=cells.name)
 
 
-def cast_columns(
-    frame: pd.DataFrame,
-    delimiter: str,
-    source: str,
-    keep: Collection[str],
-    scale: Scale = "share",
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table as it was read from a file with types of its extra columns, and notes."""
+def load_measured(
+    path: str | os.PathLike[str], keep: Collection[str], scale: Scale
+) -> tuple[pd.DataFrame, str, list[str]]:
+    """Return a table of a file, whose extra columns have types, its name, and notes."""
+    table, source = load_table(path), os.fspath(path)
+    frame, delimiter, notes = table.frame, table.delimiter, list(table.notes)
     if not delimiter:
-        return frame, []
-    frame, notes = with_decimal_points(frame, delimiter, source, scale)
-    extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
-    return frame.assign(**extras), notes
-
-
-def with_decimal_points(
-    frame: pd.DataFrame, delimiter: str, source: str, scale: Scale = "share"
-) -> tuple[pd.DataFrame, list[str]]:
-    """Return a table read as text with decimal commas turned into points, and notes.
-
-    Numbers about contamination are read so wherever every cell allows it: from 0 to 1, nothing
-    else can be meant; counts never are. Columns of other names are, where semicolons or tabs
-    separate columns.
-    """
+        return frame, source, notes
     counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS
+    # About contamination a comma is a decimal one wherever every cell allows it: from 0 to 1,
+    # nothing else can be meant. Elsewhere it is where semicolons or tabs separate columns.
     tried = [
         name
         for name in frame.columns
         if name not in counts and (name in MEASURES or (delimiter != "," and name not in _NAMES))
     ]
     commas = {name: found for name in tried if (found := _pointed(frame[name])) is not None}
-    if not commas:
-        return frame, []
-    faults = FaultList(source, np.arange(1, len(frame) + 1))
-    for name in counts:
-        if name in frame.columns:
+    if commas:
+        faults = FaultList(source, np.arange(1, len(frame) + 1))
+        for name in (name for name in counts if name in frame.columns):
             points = frame[name].str.contains(".", regex=False).to_numpy(dtype=bool)
             problem = "got {}, a point in a table with decimal commas; write whole numbers plainly"
             faults.flag(points, name, problem, frame[name])
-    faults.raise_if_any()
-    note = f"{printable(source)}: decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
-    return frame.assign(**commas), [note]
+        faults.raise_if_any()
+        read = f"decimal commas in {join_list(commas)}: 0,5 was read as 0.5"
+        notes.append(f"{printable(source)}: {read}")
+        frame = frame.assign(**commas)
+    extras = {name: cast_column(frame[name]) for name in frame.columns if name not in keep}
+    return frame.assign(**extras), source, notes
 
 
 def _pointed(cells: pd.Series) -> pd.Series | None:
@@ -232,3 +220,80 @@ def _pointed(cells: pd.Series) -> pd.Series | None:
         return None  # 1,234 may be a thousand
     pointed = pd.Series([text.replace(",", ".") for text in texts], dtype="str")
     return pointed.take(codes).set_axis(cells.index)
+
+
+GUESS_COLUMNS = ("guess", "n_options")
+"""Where the accuracy of blind guessing may be, the first that is there counts."""
+_GUESSES = {
+    "guess": "from 0 up to, but not, 1",
+    "n_options": "2 or more, or 0 where an item has no options to choose from",
+}
+"""Numbers that each may hold."""
+
+
+def guess_column(frame: pd.DataFrame) -> str | None:
+    """Return which column of responses holds the accuracy of blind guessing, if any does."""
+    return next((name for name in GUESS_COLUMNS if name in frame), None)
+
+
+def unused_note(frame: pd.DataFrame, guess: object) -> list[str]:
+    """Return a note where a model spec, whose ``likelihood.guess`` is given, ignores the column."""
+    column = guess_column(frame)
+    if column is None or guess != 0:
+        return []
+    return [
+        f"the table's column '{column}' is not used: the model spec takes blind guessing as"
+        ' impossible; for guessing by item set likelihood.guess = "column" in a copy of it'
+    ]
+
+
+def read_guess(frame: pd.DataFrame, source: str) -> FloatArray:
+    """Return the accuracy of blind guessing of each row's item; dims (row,)."""
+    column = guess_column(frame)
+    if column is None:
+        problem = "the model spec takes guessing from a column 'guess', which is not there"
+        advice = (
+            "Add it (accuracy of blind guessing of the row's item, 0 where it cannot be guessed),"
+            " or a column 'n_options' (between how many an answer is chosen), or set"
+            " likelihood.guess in a copy of the model spec."
+        )
+        raise DataError([Fault(source, problem)], advice)
+    values = read_numbers(frame[column])
+    absent = np.isnan(values)
+    if column == "guess":
+        allowed = (values >= 0) & (values < 1)
+    else:
+        allowed = (values == 0) | (
+            (values >= 2) & np.isfinite(values) & (np.floor(values) == values)
+        )
+    spread = pd.Series(np.where(allowed, values, np.nan)).groupby(
+        [frame["benchmark"].to_numpy(), frame["item"].to_numpy()], sort=False
+    )
+    mixed = (spread.transform("max") != spread.transform("min")).to_numpy() & allowed
+    problems = {
+        f"items without a value: {{}}; a number {_GUESSES[column]} is needed": absent,
+        f"items with a value that is not allowed: {{}}; allowed is a number {_GUESSES[column]}": (
+            ~allowed & ~absent
+        ),
+        "items with more than one value: {}; an item has the same for all models": mixed,
+    }
+    faults = [
+        Fault(source, problem.format(_guessed_items(frame, rows, column)), column=column)
+        for problem, rows in problems.items()
+        if rows.any()
+    ]
+    if faults:
+        raise DataError(faults)
+    if column == "guess":
+        return values
+    return np.divide(1.0, values, out=np.zeros(len(values)), where=values > 0)
+
+
+def _guessed_items(frame: pd.DataFrame, rows: BoolArray, column: str) -> str:
+    """Name the items of some rows, each once, with what their cells hold."""
+    several = frame["benchmark"].nunique() > 1
+    names: dict[str, None] = {}
+    for benchmark, item, cell in frame.loc[rows, ["benchmark", "item", column]].to_numpy():
+        shown = "" if pd.isna(cell) or not str(cell).strip() else f" ({cell})"
+        names[f"{benchmark}/{item}{shown}" if several else f"{item}{shown}"] = None
+    return join_list(names)

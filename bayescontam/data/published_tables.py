@@ -1,7 +1,5 @@
 """Figures of published studies, as they stand in ``studies/data``, and as responses."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 
@@ -34,16 +32,12 @@ def read_printed(name: str) -> pd.DataFrame:
 
 
 def read_published(name: str) -> pd.DataFrame:
-    """Return printed numbers with their sources: `COLUMNS` of a table; ``""`` is one without rows.
-
-    Empty texts are ``""``, empty numbers NaN.
-    """
+    """Return printed numbers with their sources: `COLUMNS` of a table; of ``""`` no rows."""
     if not name:
         return pd.DataFrame(columns=list(COLUMNS))
     table = read_printed(name)
     file = f"studies/data/{name}.csv"
-    missing = [column for column in COLUMNS if column not in table]
-    if missing:
+    if missing := [column for column in COLUMNS if column not in table]:
         problem = f"has no column '{missing[0]}'; it needs {', '.join(COLUMNS)}"
         raise DataError([Fault(file, problem)])
     # A column without any text is one of numbers.
@@ -58,33 +52,26 @@ def read_published(name: str) -> pd.DataFrame:
         wrong = table.index[numbers.isna() & table[column].notna()]
         faults += [Fault(file, "is no number", row=int(row) + 1, column=column) for row in wrong]
         table = table.assign(**{column: numbers.astype(float)})
-    faults = faults or list(_impossible(table, file))
+    if not faults:
+        value, low, high = (table[name] for name in _NUMBERS)
+        problems = {
+            "has no number; give a value, or both ends of an interval": (
+                value.isna() & (low.isna() | high.isna())
+            ),
+            "has one end of an interval; give both or none": low.notna() ^ high.notna(),
+            "must be low ≤ value ≤ high": (low > high) | (value < low) | (value > high),
+        }
+        for problem, odd in problems.items():
+            faults += [Fault(file, problem, row=int(row) + 1) for row in table.index[odd]]
     if faults:
         raise DataError(faults)
     return table
 
 
-def _impossible(table: pd.DataFrame, file: str) -> Iterator[Fault]:
-    """Give the rows whose numbers show nothing, or do not go together."""
-    value, low, high = (table[name] for name in _NUMBERS)
-    ends = low.notna() & high.notna()
-    problems = {
-        "has no number; give a value, or both ends of an interval": value.isna() & ~ends,
-        "has one end of an interval; give both or none": low.notna() ^ high.notna(),
-        "must be low ≤ value ≤ high": (low > high) | (value < low) | (value > high),
-    }
-    for problem, wrong in problems.items():
-        yield from (Fault(file, problem, row=int(row) + 1) for row in table.index[wrong])
-
-
 def duplicate_finetuning() -> Responses:
-    """Return what models scored after finetuning on duplicates of half of a benchmark.
-
-    A row is the seen or the unseen half, or all items for the model before finetuning.
-    Its trials are its items: the printed standard errors of MuSR and ZebraLogic amount to
-    twice as many, because they count generations of one item as if they were different
-    items. Contamination is 1 for the half that was trained on.
-    """
+    """Return what models scored after finetuning on duplicates of half of a benchmark."""
+    # Trials of a row are its items: the printed standard errors of MuSR and ZebraLogic amount to
+    # twice as many, because they count generations of one item as if they were different items.
     printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
     duplicated = printed["training"].str.startswith(("exact", "semantic"))
     rows = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]

@@ -17,11 +17,10 @@ from bayescontam.data.dates import Dates, Unknown, dated
 from bayescontam.data.measures import (
     MEASURES,
     Scale,
-    cast_columns,
+    load_measured,
     read_measures,
     refuse_grouped,
 )
-from bayescontam.data.tables import load_table
 from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.data.validation import (
     FaultList,
@@ -40,8 +39,7 @@ from bayescontam.data.validation import (
 from bayescontam.errors import DataError, Fault, UsageError
 
 SCORES = ("correct", "n_correct", "n_trials")
-MOST_TRIALS = 10**9
-"""Largest ``n_trials`` of a row."""
+MOST_TRIALS = 10**9  # largest ``n_trials`` of a row
 type Names = Sequence[str]
 _KEYS = ["model", "benchmark", "item"]
 _KNOWN = (*_KEYS, *SCORES, *MEASURES)
@@ -137,21 +135,19 @@ def read_responses(
     >>> responses.frame["n_correct"].tolist(), responses.models
     ([1, 0], ('A',))
     """
-    options: dict[str, Any] = {
-        "sum_repeats": sum_repeats,
-        "drop_missing": drop_missing,
-        "where": where,
-        "contamination_scale": contamination_scale,
-    }
-    if isinstance(responses, pd.DataFrame):
-        return Responses.from_frame(responses, **options)
-    table = load_table(responses)
-    source = os.fspath(responses)
-    frame, notes = cast_columns(
-        table.frame, table.delimiter, source, keep=_KNOWN, scale=contamination_scale
+    source = "DataFrame"
+    notes: list[str] = []
+    if not isinstance(responses, pd.DataFrame):
+        responses, source, notes = load_measured(responses, _KNOWN, contamination_scale)
+    found = Responses.from_frame(
+        responses,
+        source=source,
+        sum_repeats=sum_repeats,
+        drop_missing=drop_missing,
+        where=where,
+        contamination_scale=contamination_scale,
     )
-    found = Responses.from_frame(frame, source=source, **options)
-    return replace(found, notes=(*table.notes, *notes, *found.notes))
+    return replace(found, notes=(*notes, *found.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,12 +222,22 @@ class Responses:
         rows = np.arange(1, len(table) + 1)
         notes: list[str] = []
         if where is not None:
-            table, rows = _select(table, rows, where, source, notes)
+            keep = filter_rows(table, where, {n: n == "correct" for n in (*SCORES, *MEASURES)})
+            if not keep.any():
+                problem = f"none of {len(rows):,} rows is left where {printable(where)}"
+                raise DataError([Fault(source, problem)], "change the expression")
+            used = f"used {keep.sum():,} of {len(rows):,} rows"
+            notes.append(f"{used}: those where {printable(where)}")
+            table, rows = table[keep].reset_index(drop=True), rows[keep]
         faults = FaultList(source, rows)
         clean, complete = _clean(table, faults, drop_missing, contamination_scale)
-        first = np.arange(len(clean))
-        if set(_KEYS) <= set(clean.columns):
-            first = _check_repeats(clean, complete, faults, sum_repeats)
+        first = np.arange(len(clean))  # the first row of each response
+        if set(_KEYS) <= set(clean.columns) and sum_repeats:
+            first = first_of_group(clean, _KEYS, complete)
+            validate_constant(clean, list(clean.columns[5:]), first, faults)
+        elif set(_KEYS) <= set(clean.columns):
+            advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
+            validate_unique(clean, _KEYS, faults, advice, complete)
         faults.raise_if_any()
         notes += faults.notes
         return cls(_finished(clean, complete, first, source, notes), source, tuple(notes))
@@ -355,27 +361,12 @@ class Responses:
     @property
     def data_hash(self) -> str:
         """SHA-256 over who solved what how often; other columns and the order do not count."""
-        names, codes = [], []
-        for key in _KEYS:
-            code, found = pd.factorize(self.frame[key], sort=True)
-            names.append(list(found))
-            codes.append(code)
+        codes, found = zip(*(pd.factorize(self.frame[k], sort=True) for k in _KEYS), strict=True)
+        names = [list(own) for own in found]
         order = np.lexsort(codes)
         columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
         numbers = np.stack(columns)[:, order].astype("<i8")
         return sha256(json.dumps([names, len(order)]).encode() + numbers.tobytes())
-
-
-def _select(
-    table: pd.DataFrame, rows: IntArray, where: str, source: str, notes: list[str]
-) -> tuple[pd.DataFrame, IntArray]:
-    numeric = {name: name == "correct" for name in (*SCORES, *MEASURES)}
-    keep = filter_rows(table, where, numeric)
-    if not keep.any():
-        problem = f"none of {len(rows):,} rows is left where {printable(where)}"
-        raise DataError([Fault(source, problem)], "change the expression")
-    notes.append(f"used {keep.sum():,} of {len(rows):,} rows: those where {printable(where)}")
-    return table[keep].reset_index(drop=True), rows[keep]
 
 
 def _clean(
@@ -412,18 +403,6 @@ def _clean(
     return pd.DataFrame({name: clean[name] for name in order}, index=table.index), complete
 
 
-def _check_repeats(
-    clean: pd.DataFrame, complete: BoolArray, faults: FaultList, sum_repeats: bool
-) -> IntArray:
-    """Return the first row of each response; repeats are faults, or must agree to be summed."""
-    if not sum_repeats:
-        advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
-        return validate_unique(clean, _KEYS, faults, advice, complete)
-    first = first_of_group(clean, _KEYS, complete)
-    validate_constant(clean, list(clean.columns[5:]), first, faults)
-    return first
-
-
 def _finished(
     clean: pd.DataFrame, complete: BoolArray, first: IntArray, source: str, notes: list[str]
 ) -> pd.DataFrame:
@@ -445,15 +424,9 @@ def _finished(
         totals = clean[counts].groupby(first).sum()  # by the position of each first row
         clean = clean.iloc[totals.index].reset_index(drop=True)
         clean[counts] = totals.to_numpy()
-    return clean.iloc[_in_order(clean)].reset_index(drop=True)
-
-
-def _in_order(frame: pd.DataFrame) -> IntArray:
-    """Return the order by benchmark, model and item, each by its first appearance."""
-    benchmark = pd.factorize(frame["benchmark"])[0]
-    model = pd.factorize(frame["model"])[0]
-    item = frame.groupby(["benchmark", "item"], sort=False).ngroup().to_numpy()
-    return np.lexsort((item, model, benchmark))
+    item = clean.groupby(["benchmark", "item"], sort=False).ngroup().to_numpy()
+    model, benchmark = (pd.factorize(clean[name])[0] for name in ("model", "benchmark"))
+    return clean.iloc[np.lexsort((item, model, benchmark))].reset_index(drop=True)
 
 
 def given_responses(
@@ -465,10 +438,7 @@ def given_responses(
     dates: Dates | None = None,
     clean: Names = (),
 ) -> Responses:
-    """Return responses, with contamination from covariates or dates.
-
-    Columns ``released`` and ``cutoff`` are used where nothing else gives contamination.
-    """
+    """Return responses, with contamination from covariates or dates where they have none."""
     own = "share" if covariates is not None else contamination_scale
     if not isinstance(responses, Responses):
         responses = read_responses(responses, contamination_scale=own)

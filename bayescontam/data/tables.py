@@ -27,22 +27,18 @@ from bayescontam.data.validation import check_headers
 from bayescontam.errors import DataError, Fault, UsageError
 
 _ENDINGS = (".csv", ".parquet")
-OTHERS = ",;\t|"
-"""What may separate columns."""
-
-
+_DELIMITERS = ",;\t|"
 _DECLARED = re.compile(r'"?sep=([,;\t|])"?[ \r\n]*', re.IGNORECASE)
+"""A first line that states for Excel what separates the columns."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _TEXTS = "BYTE_ARRAY"
 _LISTS = pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray
 ALLOWED = ".csv, .tsv, .jsonl, .ndjson or .json (each also .gz, .bz2, .xz or .zst), or .parquet"
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_USUAL = {".csv": ",", ".tsv": "\t"}
 _JSON = {".jsonl", ".ndjson", ".json"}
 _PACKED = {".gz", ".bz2", ".xz", ".zst"}
-_BATCH = 20_000
-"""Rows that are held as Python objects at once."""
-_MOST_FAULTS = 10_000
-"""Faulty rows after which reading ends."""
+_BATCH = 20_000  # rows that are held as Python objects at once
+_MOST_FAULTS = 10_000  # faulty rows after which reading ends
 _SIGNATURES = {
     b"%PDF-": "a PDF",
     b"\x89PNG": "a PNG picture",
@@ -68,11 +64,7 @@ class BrokenQuotesError(ValueError):
 
 
 def cell_rows(lines: Iterable[str], delimiter: str = ",") -> Generator[list[str]]:
-    """Give the rows of lines that are not blank.
-
-    >>> list(cell_rows(["a,b\\n", "\\n", '1,"2\\n', '3"\\n']))
-    [['a', 'b'], ['1', '2\\n3']]
-    """
+    """Give the rows of lines that are not blank."""
     # strict: otherwise a forgotten quote swallows the rest of the file in silence.
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     with _long_cells():
@@ -86,11 +78,7 @@ def cell_rows(lines: Iterable[str], delimiter: str = ",") -> Generator[list[str]
 
 
 def read_cells(text: str, delimiter: str = ",") -> tuple[list[list[str]], str]:
-    """Return the rows of a text that are not blank, and what broke off the reading.
-
-    >>> read_cells('a\\n"b')[1]
-    'broken quotes in line 2: unexpected end of data; a quote inside a quoted cell is doubled'
-    """
+    """Return the rows of a text that are not blank, and what broke off the reading."""
     rows: list[list[str]] = []
     try:
         # newline="" keeps a carriage return inside a quoted cell.
@@ -100,27 +88,12 @@ def read_cells(text: str, delimiter: str = ",") -> tuple[list[list[str]], str]:
     return rows, ""
 
 
-def delimiter_of(header: str, usual: str) -> str:
-    """Return what separates the columns of a header line: the usual, or what does so instead.
-
-    >>> delimiter_of("model;item\\n", ","), delimiter_of("model,item;or task\\n", ",")
-    (';', ',')
-    """
+def _delimiter(header: str, usual: str) -> str:
+    """Return what separates the columns of a header line: the usual, or what does so instead."""
     if _width(header, usual) > 1:
         return usual
-    widths = {other: _width(header, other) for other in OTHERS}
-    widest = max(widths, key=widths.__getitem__)
-    return widest if widths[widest] > 1 else usual
-
-
-def declared_delimiter(line: str) -> str:
-    """Return what a first line for Excel says that separates the columns; "" if it is none.
-
-    >>> declared_delimiter("sep=;\\n"), declared_delimiter("model;item\\n")
-    (';', '')
-    """
-    found = _DECLARED.fullmatch(line)
-    return found[1] if found else ""
+    widest = max(_DELIMITERS, key=lambda other: _width(header, other))
+    return widest if _width(header, widest) > 1 else usual
 
 
 def _width(header: str, delimiter: str) -> int:
@@ -141,11 +114,9 @@ def _long_cells() -> Iterator[None]:
 
 
 def parquet_batches(file: Path, source: str, rows: int) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a Parquet file, texts by reference, those in structs and lists too.
-
-    A text that is repeated in every row fits into few bytes of a file: read by reference, it is
-    refused before it fills the memory.
-    """
+    """Give the rows of a Parquet file, texts by reference, those in structs and lists too."""
+    # A text that is repeated in every row fits into few bytes of a file: read by reference, it
+    # is refused before it fills the memory.
     limit = Bounds.current()
     with pq.ParquetFile(file, pre_buffer=False) as stored:
         about, schema, leaves = stored.metadata, stored.schema_arrow, stored.schema
@@ -234,14 +205,17 @@ def load_table(path: str | os.PathLike[str]) -> RawTable:
     """Read a table from a file as it stands."""
     file = Path(path)
     source = os.fspath(path)
-    suffix = _suffix(file)
     _check_file(file)
+    suffix = _suffix(file)
     if suffix == ".parquet":
         table = RawTable(_parquet(file, source))
     else:
         _check_text(file, source)
         try:
-            table = _json(file, source) if suffix in _JSON else _csv(file, source, suffix)
+            if suffix in _JSON:
+                table = RawTable(pd.DataFrame(json_columns(file, source), dtype=object))
+            else:
+                table = _csv(file, source, suffix)
         except UnicodeDecodeError as error:
             raise _not_unicode(file, source) from error
     check_headers(list(table.frame.columns), source)
@@ -253,36 +227,31 @@ def load_table(path: str | os.PathLike[str]) -> RawTable:
 def _suffix(file: Path) -> str:
     inner = PurePath(file.stem) if file.suffix.lower() in _PACKED else file
     suffix = inner.suffix.lower()
-    if suffix in _JSON or suffix in _DELIMITERS or (suffix == ".parquet" and inner is file):
+    if suffix in _JSON or suffix in _USUAL or (suffix == ".parquet" and inner is file):
         return suffix
-    _check_file(file)
-    # Only regular files: reading from a pipe would wait.
-    kind = _kind(_start(file)) if file.is_file() else None
+    kind = _kind(_start(file))
     content = f" and the content is {kind}" if kind else ""
     raise UsageError(
-        f"{_named(file)}: the file name ends in '{printable(file.suffix)}'{content}; "
+        f"{printable(file)}: the file name ends in '{printable(file.suffix)}'{content}; "
         f"allowed is {ALLOWED}; rename or convert it"
     )
-
-
-def _named(file: Path) -> str:
-    return printable(str(file))
 
 
 def _check_file(file: Path) -> None:
     try:
         if file.is_dir():
-            raise UsageError(f"{_named(file)}: is a folder; give a file: {ALLOWED}")
+            raise UsageError(f"{printable(file)}: is a folder; give a file: {ALLOWED}")
         if file.is_file():
             return
         if file.exists():
-            raise UsageError(f"{_named(file)}: is a device or a pipe; give a file: {ALLOWED}")
+            raise UsageError(f"{printable(file)}: is a device or a pipe; give a file: {ALLOWED}")
         names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
     except OSError as error:
-        raise UsageError(f"{_named(file)}: cannot be read ({error.strerror})") from error
-    close = [f"'{printable(name)}'" for name in difflib.get_close_matches(file.name, names, n=1)]
-    hint = f"did you mean {close[0]}?" if close else f"check the path (from {Path.cwd()})"
-    raise UsageError(f"{_named(file)}: no such file; {hint}")
+        raise UsageError(f"{printable(file)}: cannot be read ({error.strerror})") from error
+    close = difflib.get_close_matches(file.name, names, n=1)
+    elsewhere = f"check the path (from {Path.cwd()})"
+    hint = f"did you mean '{printable(close[0])}'?" if close else elsewhere
+    raise UsageError(f"{printable(file)}: no such file; {hint}")
 
 
 def _start(file: Path) -> bytes:
@@ -290,7 +259,7 @@ def _start(file: Path) -> bytes:
         with file.open("rb") as stream:
             return stream.read(64)
     except OSError as error:
-        raise UsageError(f"{_named(file)}: cannot be read ({error.strerror})") from error
+        raise UsageError(f"{printable(file)}: cannot be read ({error.strerror})") from error
 
 
 def _kind(start: bytes) -> str | None:
@@ -342,8 +311,7 @@ class _Lines:
         self._text, self._source = text, source
         self._limit = Bounds.current()
         self._number = 0
-        self.row = 0
-        """Characters of the row that is being read."""
+        self.row = 0  # characters of the row that is being read
 
     def __iter__(self) -> Iterator[str]:
         longest = self._limit.record
@@ -368,18 +336,16 @@ def _csv(file: Path, source: str, suffix: str) -> RawTable:
         lines = _Lines(text, source)
         every = iter(lines)
         filled = (line for line in every if line.strip())
-        first, usual = next(filled), _DELIMITERS[suffix]
-        if declared := declared_delimiter(first):
+        first, usual = next(filled), _USUAL[suffix]
+        if declared := _DECLARED.fullmatch(first):
             first = next(filled, "")
             if not first:
                 raise _refuse(source, "only a line 'sep='; a table needs a header and a row")
-        delimiter = declared or delimiter_of(first, usual)
+        delimiter = declared[1] if declared else _delimiter(first, usual)
         with closing(cell_rows(itertools.chain([first], every), delimiter)) as rows:
             frame = _framed(rows, lines, source, delimiter)
-    notes = []
-    if delimiter != usual:
-        notes.append(f"{printable(source)}: columns are separated by {_spelled(delimiter)}")
-    return RawTable(frame, delimiter, tuple(notes))
+    note = f"{printable(source)}: columns are separated by {_spelled(delimiter)}"
+    return RawTable(frame, delimiter, (note,) if delimiter != usual else ())
 
 
 def _framed(rows: Iterator[list[str]], lines: _Lines, source: str, delimiter: str) -> pd.DataFrame:
@@ -408,10 +374,11 @@ def _framed(rows: Iterator[list[str]], lines: _Lines, source: str, delimiter: st
                 held.append(cells)
             else:
                 which = "few" if len(cells) < len(header) else "many"
-                cause = f"too {which} cells: {{}}, but the header has {len(header)}"
-                count = str(len(cells))
-                problem = cause.replace("{}", count)
-                faults.append(Fault(source, problem, number, None, cause, count))
+                cause, count = (
+                    f"too {which} cells: {{}}, but the header has {len(header)}",
+                    len(cells),
+                )
+                faults.append(Fault(source, cause.format(count), number, None, cause, str(count)))
             if len(held) == _BATCH:
                 put_away()
             if len(faults) == _MOST_FAULTS:
@@ -430,13 +397,6 @@ def _spelled(delimiter: str) -> str:
     return "a tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
-def _json(file: Path, source: str) -> RawTable:
-    columns = json_columns(file, source)
-    if not columns:
-        raise _refuse(source, "no columns: the list or its objects are empty")
-    return RawTable(pd.DataFrame(columns, dtype=object))
-
-
 def _parquet(file: Path, source: str) -> pd.DataFrame:
     start = _start(file)
     if not start:
@@ -447,10 +407,13 @@ def _parquet(file: Path, source: str) -> pd.DataFrame:
         raise _refuse(source, f"no Parquet file: {content}; give its right ending: {ALLOWED}")
     try:
         check_headers(pq.read_schema(file).names, source)
-        table = _decoded(file, source)
-        # Without metadata, columns that pandas wrote as its index come back as columns;
-        # without the option, whole numbers with gaps would lose digits as floats.
-        return _to_pandas(table)
+        batches = [
+            pa.record_batch([_plain(column) for column in batch.columns], batch.schema.names)
+            for batch in parquet_batches(file, source, _BATCH)
+        ]
+        if not batches:
+            raise _refuse(source, "no rows, only column names; a table needs a row")
+        return _to_pandas(pa.Table.from_batches(batches))
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -459,21 +422,12 @@ def _parquet(file: Path, source: str) -> pd.DataFrame:
 
 
 def _to_pandas(table: pa.Table) -> pd.DataFrame:
+    # Without metadata, columns that pandas wrote as its index come back as columns; without the
+    # option, whole numbers with gaps would lose digits as floats.
     frame: pd.DataFrame = table.to_pandas(
         ignore_metadata=True, integer_object_nulls=True, self_destruct=True, split_blocks=True
     )
     return frame
-
-
-def _decoded(file: Path, source: str) -> pa.Table:
-    """Return the columns of a Parquet file with texts as such, within the bounds."""
-    batches = []
-    for batch in parquet_batches(file, source, _BATCH):
-        columns = [_plain(column) for column in batch.columns]
-        batches.append(pa.record_batch(columns, names=batch.schema.names))
-    if not batches:
-        raise _refuse(source, "no rows, only column names; a table needs a row")
-    return pa.Table.from_batches(batches)
 
 
 def _plain(column: pa.Array) -> pa.Array:

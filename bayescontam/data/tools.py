@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pydantic_core import from_json
 
 from bayescontam._bounds import unpacked
@@ -27,33 +28,34 @@ TOOLS = {
 """What comes after ``bayescontam import`` for each tool whose logs are read, and its name."""
 
 COMMANDS = (*TOOLS, "matrix")
-"""What comes after ``bayescontam import``, one for each kind of file."""
-
 ADVICE = f"files of evaluation tools are read by: bayescontam import {' | '.join(COMMANDS)}"
 """What to do with a file of another program that is given as a table."""
+_START = 1_000_000  # bytes from which a file is recognised
 
 
-_START = 1_000_000
-"""Bytes from which a file is recognised."""
+_KEYS = {
+    "lm-eval": {"doc_id", "doc"},
+    "every-eval-ever": {"evaluation_name", "sample_id"},
+    "helm": {"instance_id", "stats"},
+    "py-irt": {"subject_id", "responses"},
+    "livecodebench": {"performances", "models"},
+    "swe-bench": {"resolved_ids"},
+    "inspect": {"eval", "plan", "status"},
+}
+_LIGHTEVAL = {"metric", "model_response"}, {"metrics", "predictions", "hashes"}
+"""Keys of the first object in a file, by which its tool is recognised."""
 
 
 def tool_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the verb of ``bayescontam import`` that reads a file, or None.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "x.json")
-    ...     _ = file.write_text('{"performances": [], "models": []}')
-    ...     tool_of(file)
-    'livecodebench'
-    """
+    """Return the verb of ``bayescontam import`` that reads a file, or None."""
     file = Path(path)
     try:
         if file.suffix == ".parquet":
-            return _of_columns(file)
+            names = set(pq.read_schema(file).names)
+            return "lighteval" if any(columns <= names for columns in _LIGHTEVAL) else None
         with unpacked(file) as stream:
             start = stream.read(_START)
-    except BayescontamError:
+    except (BayescontamError, OSError, ValueError):
         return None
     if file.suffix == ".eval" and start.startswith(b"PK"):
         return "inspect"
@@ -71,17 +73,6 @@ def import_advice(path: str | os.PathLike[str]) -> str:
     )
 
 
-def _of_columns(file: Path) -> str | None:
-    import pyarrow.parquet as pq
-
-    try:
-        names = set(pq.read_schema(file).names)
-    except (OSError, ValueError):
-        return None
-    new, old = {"metric", "model_response"}, {"metrics", "predictions", "hashes"}
-    return "lighteval" if new <= names or old <= names else None
-
-
 def _first(data: bytes) -> Any:
     """Return the first object of a file's beginning, which may break off."""
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
@@ -97,17 +88,8 @@ def _first(data: bytes) -> Any:
 def _of_value(value: Any) -> str | None:
     if not isinstance(value, Mapping):
         return None
-    keys = set(value)
-    for tool, needed in (
-        ("lm-eval", {"doc_id", "doc"}),
-        ("every-eval-ever", {"evaluation_name", "sample_id"}),
-        ("helm", {"instance_id", "stats"}),
-        ("py-irt", {"subject_id", "responses"}),
-        ("livecodebench", {"performances", "models"}),
-        ("swe-bench", {"resolved_ids"}),
-        ("inspect", {"eval", "plan", "status"}),
-    ):
-        if needed <= keys:
+    for tool, needed in _KEYS.items():
+        if needed <= value.keys():
             return tool
     if isinstance(value.get("eval"), Mapping):
         return "evalplus"

@@ -1,13 +1,13 @@
-"""Check tables: columns, types, names and repeats, every fault with its row."""
+"""Check tables: columns, types, names, repeats, and why names of two tables do not match."""
 
 import difflib
 import numbers
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal, TypeAliasType, get_args
+from typing import Any, Literal, NamedTuple, TypeAliasType, get_args
 
 import numpy as np
 import pandas as pd
@@ -40,8 +40,7 @@ class FaultList:
     def __init__(self, source: str, rows: IntArray) -> None:
         self.source = source
         self.rows = rows
-        self.notes: list[str] = []
-        """What was changed on the way in."""
+        self.notes: list[str] = []  # what was changed on the way in
         self._faults: list[Fault] = []
         self._advice: list[str] = []
 
@@ -148,12 +147,10 @@ def read_names(
     blank_ok: bool = False,
     exact: bool = False,
 ) -> pd.Series:
-    """Return a column of names as text, unchanged; NaN (and a fault) where it is no name.
-
-    Whole numbers that were stored as floats, as pandas does where one is missing, are names as
-    whole numbers, and noted; in text only if one stands beside its whole number (7.0 and 7), and
-    all names are such; never if `exact`. With `blank_ok`, blank cells are no fault and become "".
-    """
+    """Return a column of names as text, unchanged; NaN (and a fault) where it is no name."""
+    # Whole numbers that were stored as floats, as pandas does where one is missing, are names as
+    # whole numbers; in text only if one stands beside its whole number (7.0 and 7), and all names
+    # are such; never if `exact`.
     cells = frame[column]
     codes, uniques = _distinct(cells)
     names = np.array([*(_name(cell) for cell in uniques), None], dtype=object)
@@ -175,7 +172,8 @@ def read_names(
             f"{faults.source}: {column}: whole numbers stored as floats: {example} was read as "
             f"the name '{int(example)}'"
         )
-    for text, name in list(whole.items())[:1]:
+    if whole:
+        text, name = next(iter(whole.items()))
         read = f"whole numbers stored as floats beside others: {text} was read as the name '{name}'"
         faults.notes.append(f"{faults.source}: {column}: {read}")
         faults.advise(f"{column}: {read}")
@@ -234,22 +232,15 @@ def _name(cell: Any) -> str | None:
     if isinstance(cell, str):
         if cell.endswith("\0"):  # arrays of text drop it, so that two names would be one
             return None
-        return cell if cell.strip() and (cell.isascii() or _is_unicode(cell)) else None
+        # JSON can spell half a surrogate pair, which no file or hash can hold.
+        half = not cell.isascii() and cell.encode(errors="ignore").decode() != cell
+        return cell if cell.strip() and not half else None
     if isinstance(cell, numbers.Integral) and not isinstance(cell, bool):
         return str(int(cell))
     if isinstance(cell, float | np.floating | Decimal):
         # Beyond 2**53, whole numbers have lost digits as floats.
         return str(int(cell)) if float(cell).is_integer() and abs(float(cell)) <= 2**53 else None
     return None
-
-
-def _is_unicode(text: str) -> bool:
-    # JSON can spell half a surrogate pair, which no file or hash can hold.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_blank(cell: Any) -> bool:
@@ -263,10 +254,8 @@ def _is_missing(cell: Any) -> bool:
 
 
 def read_numbers(cells: pd.Series, *, words: bool = False) -> FloatArray:
-    """Return a column as numbers: NaN where missing, infinity where it is no finite number.
-
-    With `words`, true and false count as 1 and 0; otherwise they are no numbers.
-    """
+    """Return a column as numbers: NaN where missing, infinity where it is no finite number."""
+    # With `words`, true and false count as 1 and 0; otherwise they are no numbers.
     kind = cells.dtype
     if pd.api.types.is_bool_dtype(kind) and not words:
         return np.full(len(cells), np.inf)
@@ -313,10 +302,8 @@ def check_level(level: float, name: str = "level") -> None:
 
 
 def filter_rows(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) -> BoolArray:
-    """Return which rows a pandas query expression keeps.
-
-    `numeric` names the columns to compare as numbers, and whether they may hold true and false.
-    """
+    """Return which rows a pandas query expression keeps."""
+    # `numeric`: columns to compare as numbers, and whether they may hold true and false.
     columns = f"the columns are {join_list(frame.columns, most=20)}"
     said = f"where '{printable(where)}'"
     if "@" in _QUOTED.sub("", where):
@@ -347,10 +334,8 @@ def filter_rows(frame: pd.DataFrame, where: str, numeric: Mapping[str, bool]) ->
 def first_of_group(
     frame: pd.DataFrame, keys: list[str], counted: BoolArray | Literal[True] = True
 ) -> IntArray:
-    """Return for each row the position of the first one with the same keys.
-
-    Rows outside `counted`, or with a missing key, stand for themselves.
-    """
+    """Return for each row the position of the first one with the same keys."""
+    # Rows outside `counted`, or with a missing key, stand for themselves.
     counted = counted & frame[keys].notna().all(axis=1).to_numpy()
     first = np.arange(len(frame))
     at = np.flatnonzero(counted)
@@ -388,3 +373,146 @@ def validate_constant(
         differs[at] = codes[at] != codes[first[at]]
         problem = "differs from row {}, with which it would be summed; make both alike, or "
         faults.flag(differs, column, problem + "remove the column", faults.rows[first])
+
+
+type Change = Callable[[str], str]
+
+_NOT_IN_R = re.compile(r"[^\w.]")
+_NEEDS_X = re.compile(r"[^\W\d_]|\.(?!\d)")
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_DATE = re.compile(
+    rf"\d{{1,2}}[-/. ]({_MONTHS})[a-z]*([-/. ]\d{{2,4}})?|({_MONTHS})[a-z]*[-/. ]\d{{1,4}}"
+    r"|\d{4}-\d{2}-\d{2}([ T]00:00(:00)?)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}",
+    re.IGNORECASE,
+)
+_FLOAT = re.compile(r"([+-]?\d+)\.0+")
+_POWER = re.compile(r"\d(\.\d+)?E\+?\d+", re.IGNORECASE)
+
+
+class Mismatch(NamedTuple):
+    """A likely reason why names are not found."""
+
+    explained: int  # names that it explains
+    total: int  # names that were not found
+    sentence: str  # what differs and what to do, after "n of m names"
+    # a name that was not found, and the one that is likely meant ("" if that is not known)
+    example: tuple[str, str]
+
+    def __str__(self) -> str:
+        names = f"all {self.total:,}" if self.explained == self.total else f"{self.explained:,}"
+        of = "" if self.explained == self.total else f" of {self.total:,}"
+        here, there = self.example
+        meant = f" ('{here}' here, '{there}' there)" if there else f" ('{here}')"
+        return f"{names}{of} unmatched names {self.sentence}{meant}"
+
+
+def likely_mismatch(lost: Iterable[str], known: Iterable[str]) -> Mismatch | None:
+    """Return why names are not among the known ones; None if nothing explains half of them."""
+    lost, known = list(dict.fromkeys(lost)), list(dict.fromkeys(known))
+    found = [_by_change(lost, known, change, sentence) for change, sentence in _CHANGES]
+    found += [_by_dates(lost, known), _by_prefix(lost, known)]
+    likely = [reason for reason in found if reason and 2 * reason.explained >= len(lost)]
+    return max(likely, key=lambda reason: reason.explained, default=None)
+
+
+def mismatch_reasons(
+    what: str, missed: Iterable[str], others: Iterable[str], source: str
+) -> list[str]:
+    """Return why names of responses and of another table miss each other, if the names show it."""
+    missed, others = sorted(missed), sorted(others)
+    if reason := likely_mismatch(missed, others):
+        return [f"{what}: {reason}"]
+    # Of a table of few names, such as a list of what was found, most names must be explained.
+    if reason := likely_mismatch(others, missed):
+        return [f"{what}, of {printable(source)}: {reason}"]
+    return []
+
+
+def without_partner(
+    what: str, missed: Iterable[str], others: Iterable[str], source: str
+) -> list[str]:
+    """Return a sentence if names match nothing on both sides; see `mismatch_reasons`."""
+    missed, others = sorted(missed), sorted(others)
+    if not missed or not others:
+        return []
+    return [
+        f"{what}: no response matches {join_list(others)} of {printable(source)}, and no row "
+        f"matches {join_list(missed)}; if some are the same, write both alike"
+    ]
+
+
+def _by_change(lost: list[str], known: list[str], change: Change, sentence: str) -> Mismatch | None:
+    changed: dict[str, str] = {}
+    for name in known:
+        changed.setdefault(change(name), name)
+    matches = [(name, changed[change(name)]) for name in lost if change(name) in changed]
+    return Mismatch(len(matches), len(lost), sentence, matches[0]) if matches else None
+
+
+def _of_r(name: str) -> str:
+    """Return a name as R writes it at the top of a column."""
+    name = _NOT_IN_R.sub(".", name)
+    return name if _NEEDS_X.match(name) else f"X{name}"
+
+
+def _of_number(name: str) -> str:
+    if whole := _FLOAT.fullmatch(name.strip()):
+        return whole[1]
+    return f"{float(name):.0f}" if _POWER.fullmatch(name.strip()) else name.strip()
+
+
+_CHANGES: tuple[tuple[Change, str], ...] = (
+    (str.strip, "differ by blanks at their ends; write both alike"),
+    (str.casefold, "differ by upper and lower case; write both alike"),
+    (lambda name: name.lstrip("0"), "differ by leading zeros, which spreadsheets drop; keep the "
+     "column as text"),
+    (_of_number, "are whole numbers stored as floats or powers in one table; store them as whole "
+     "numbers or text"),
+    (_of_r, "differ by an 'X' or dots that R puts into names of columns; in R: "
+     "read.csv(…, check.names = FALSE), or rename one side"),
+    (lambda name: re.sub(r"[\W_]+", "", name).casefold(), "differ by case, blanks or punctuation;"
+     " write both alike"),
+)  # fmt: skip
+
+
+def _by_dates(lost: list[str], known: list[str]) -> Mismatch | None:
+    """Find names that a spreadsheet has taken for dates, such as 2-3 or MARCH1, on either side."""
+    sentence = (
+        "look like dates that a spreadsheet made of names such as 2-3 or MAR1; format the column "
+        "as text before the names go in"
+    )
+    here, there = ([n for n in names if _DATE.fullmatch(n.strip())] for names in (lost, known))
+    if here and not there:
+        return Mismatch(len(here), len(lost), sentence, (here[0], ""))
+    if there and not here and len(there) >= len(lost) / 2:
+        sentence = f"may be among {len(there):,} names there that {sentence}"
+        count = min(len(there), len(lost))
+        return Mismatch(count, len(lost), sentence, (lost[0], there[0]))
+    return None
+
+
+def _by_prefix(lost: list[str], known: list[str]) -> Mismatch | None:
+    """Find one text that stands before all names of one side."""
+    best = None
+    for names, others, where in ((lost, known, "here"), (known, lost, "there")):
+        among = set(others)
+        for name in names[:20]:
+            ends = [name[at:] for at in range(1, len(name)) if _is_seam(name, at, among)]
+            for end in ends:
+                prefix = name[: len(name) - len(end)]
+                matches = [n for n in names if n.startswith(prefix) and n[len(prefix) :] in among]
+                pair = (matches[0], matches[0][len(prefix) :])
+                example = pair if where == "here" else pair[::-1]
+                sentence = (
+                    f"differ by {join_list([prefix])} before the names {where}; rename one side"
+                )
+                if best is None or len(matches) > best.explained:
+                    best = Mismatch(min(len(matches), len(lost)), len(lost), sentence, example)
+    return best
+
+
+def _is_seam(name: str, at: int, among: set[str]) -> bool:
+    # 7 is no end of 17, and ale none of scale.
+    before, after = name[at - 1], name[at]
+    within = (before.isdigit() and after.isdigit()) or (before.isalpha() and after.isalpha())
+    return name[at:] in among and not within

@@ -17,8 +17,7 @@ from bayescontam._progress import stage
 from bayescontam._random import check_seed, fresh_seed, stream
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.dates import Dates
-from bayescontam.data.guessing import unused_note
-from bayescontam.data.measures import Scale
+from bayescontam.data.measures import Scale, unused_note
 from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError

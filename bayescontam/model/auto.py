@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list
-from bayescontam.data.guessing import guess_column
+from bayescontam.data.measures import guess_column
 from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault

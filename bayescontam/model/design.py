@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.guessing import read_guess
+from bayescontam.data.measures import read_guess
 from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault

@@ -1,10 +1,14 @@
-"""Strict TOML to frozen objects: the rules that every kind of spec shares."""
+"""Strict TOML to frozen objects: the rules that every kind of spec shares, and their keys."""
 
 import difflib
+import inspect
 import json
+import re
+import textwrap
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path, PurePath
 from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
@@ -31,8 +35,7 @@ _NEEDS = {
 }
 """What each of pydantic's type errors asks for."""
 
-_OWN = "Value error, "
-"""How pydantic begins a sentence that one of our own checks raised."""
+_OWN = "Value error, "  # how pydantic begins a sentence that one of our own checks raised
 
 _LIMITS = {
     "gt": "allowed is more than {}",
@@ -95,13 +98,7 @@ def content_hash(spec: Block) -> str:
 
 
 def suggest(word: str, allowed: Iterable[str]) -> str:
-    """Return a did-you-mean hint, or the list of what is allowed.
-
-    >>> suggest("sigm", ["sigma", "mean"])
-    "did you mean 'sigma'?"
-    >>> suggest("zzz", ["sigma", "mean"])
-    'allowed: sigma, mean'
-    """
+    """Return a did-you-mean hint, or the list of what is allowed."""
     allowed = list(allowed)
     near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else "allowed: " + ", ".join(allowed)
@@ -112,17 +109,13 @@ class _KeyPath(NamedTuple):
 
     error: dict[str, Any]
     where: Keys
-    table: Any
-    """Kind of table that the last key stands in."""
-    union: Keys | None
-    """Keys of the value that the error is about, if it may be of several types."""
+    table: Any  # kind of table that the last key stands in
+    union: Keys | None  # keys of the value that the error is about, if it may be of several types
 
 
 def _locate_error(kind: Any, loc: Iterable[str | int]) -> tuple[Keys, Any, Keys | None]:
-    """Return the keys as the author wrote them, the last one's table, and the union passed.
-
-    pydantic also names the branches of unions, which stand in no file.
-    """
+    """Return the keys as the author wrote them, the last one's table, and the union passed."""
+    # pydantic also names the branches of unions, which stand in no file.
     written: Keys = ()
     union: Keys | None = None
     table = kind
@@ -153,10 +146,8 @@ def _follows(error: dict[str, Any]) -> bool:
 
 
 def _problem(found: _KeyPath, all_found: list[_KeyPath]) -> str:
-    """Return what is wrong, or nothing where another error says it better.
-
-    Each branch of a union has its say; who writes a list means the branch that takes lists.
-    """
+    """Return what is wrong, or nothing where another error says it better."""
+    # Each branch of a union has its say; who writes a list means the branch that takes lists.
     kind = found.error["type"]
     if found.union is None or found.where != found.union or kind not in _NEEDS:
         return _words(found)
@@ -209,10 +200,13 @@ def _limit(error: dict[str, Any]) -> str:
     context = error.get("ctx", {})
     for key, words in _LIMITS.items():
         if key in context:
-            limit = context[key]
-            return words.format(f"{limit:,}" if isinstance(limit, int) else f"{limit:g}")
+            return words.format(_limit_text(context[key]))
     finite = error["type"] == "finite_number"
     return "a finite number is needed" if finite else str(error["msg"]).removeprefix(_OWN)
+
+
+def _limit_text(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
 def _list_like(table: Any, where: Keys) -> str:
@@ -314,3 +308,124 @@ class WholeSpec(Block):
         # is no difference between two.
         spec.__dict__["source"] = name
         return spec
+
+
+_KINDS = {
+    "boolean": "true or false",
+    "integer": "whole number",
+    "number": "number",
+    "object": "table",
+    "string": "text",
+}
+_ENDS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "minLength": "not empty",
+    "maxLength": "at most {} characters",
+}
+
+
+class Key(NamedTuple):
+    """A key of a spec's file."""
+
+    block: str  # as the file names it: "", [design], or [[estimators]] of a list of blocks
+    name: str
+    allowed: str  # kind and limits of its value
+    default: str  # "required", or the value where it is left out; "" where that is none
+    meaning: str
+
+
+def keys_of(kind: type[Block]) -> list[Key]:
+    """Return the keys of a kind of spec from its schema and docstrings, those of no block first."""
+    schema = kind.model_json_schema()
+    blocks = {
+        name: found for name, f in kind.model_fields.items() if (found := _branches(f.annotation))
+    }
+    keys = [_key("", name, schema, kind) for name in kind.model_fields if name not in blocks]
+    for block, (owner, *_) in blocks.items():
+        listed = schema["properties"][block].get("type") == "array"
+        title = f"[[{block}]]" if listed else f"[{block}]"
+        content = schema["$defs"][owner.__name__]
+        keys += [_key(title, name, content, owner) for name in content["properties"]]
+    return keys
+
+
+def reference_text(kind: type[Block], width: int = 100) -> Iterator[str]:
+    """Yield the lines of a reference for a terminal, block by block."""
+    wrapper = textwrap.TextWrapper(
+        max(width, 40),
+        initial_indent="      ",
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for block, keys in groupby(keys_of(kind), key=lambda key: key.block):
+        yield from ["", block or "(above all blocks)"]
+        for key in keys:
+            needed = key.default if key.default in ("", "required") else f"default {key.default}"
+            yield f"  {key.name}: {key.allowed}{f'; {needed}' if needed else ''}"
+            yield from wrapper.wrap(key.meaning.replace("``", ""))
+
+
+def keys_page(kind: type[Block], title: str, about: str) -> str:
+    """Return the keys of a spec's file as a page of Markdown, a table for each block."""
+    parts = [f"# {title}", about]
+    for block, keys in groupby(keys_of(kind), key=lambda key: key.block):
+        rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+        for key in keys:
+            cells = [f"`{key.name}`", key.allowed, key.default, key.meaning.replace("``", "`")]
+            rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        parts += [f"## `{block}`" if block else "## Above all blocks", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _key(block: str, name: str, content: Mapping[str, Any], owner: type[Block]) -> Key:
+    schema = content["properties"][name]
+    needed = name in content.get("required", ())
+    default = "required" if needed else _value(schema.get("default"))
+    meaning = schema.get("description") or _meanings(owner).get(name, "")
+    return Key(block, name, _allowed(schema), default, " ".join(meaning.split()))
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """Say in words what a schema allows."""
+    if "anyOf" in schema:
+        parts = [_allowed(part) for part in schema["anyOf"] if part.get("type") != "null"]
+        return ", or ".join(dict.fromkeys(parts))
+    if "const" in schema or "enum" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return " or ".join(_value(value) for value in values)
+    if schema.get("type") == "array":
+        return f"list of {_allowed(schema['items'])}s" if "items" in schema else "list"
+    inner = schema.get("additionalProperties")
+    if isinstance(inner, Mapping):
+        return f"table of name = {_allowed(inner)}"
+    ends = [text.format(_limit_text(schema[end])) for end, text in _ENDS.items() if end in schema]
+    return ", ".join([_KINDS.get(schema.get("type", ""), "value"), *ends])
+
+
+def _value(value: Any) -> str:
+    """Return a default as a file would have it; empty for none."""
+    if value is None or value in ("", [], {}):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _meanings(kind: type[Block]) -> dict[str, str]:
+    """Return what the docstring of a public spec states of each of its attributes."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    _, _, section = text.partition("Attributes\n----------\n")
+    found = {}
+    for entry in re.split(r"\n(?=\S)", section.strip("\n")):
+        head, _, body = entry.partition("\n")
+        for name in head.partition(" :")[0].split(","):
+            found[name.strip()] = body
+    return found

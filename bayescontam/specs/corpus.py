@@ -1,7 +1,5 @@
 """Corpus manifests: what is scanned, for which benchmarks, and how."""
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -18,77 +16,52 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Benchmark(Block):
-    """A benchmark whose items are looked for.
-
-    Attributes
-    ----------
-    name : str
-        Name of the benchmark, as in the responses.
-    path : str
-        File of its items: JSON Lines (plain or compressed), Parquet or CSV, one row an item.
-    item : str, default "id"
-        Field that names the item.
-    input, output : str, default "input" and "output"
-        Fields of the question and of its answer.
-    text_mode : {"input", "output", "input_output"}, default "input"
-        What is looked for: the question, the answer, or both joined by a line break.
-    vectors : str, optional
-        ``.npy`` file with one embedding for each row of `path`; nothing is embedded then.
-    """
+    """A benchmark whose items are looked for."""
 
     name: Text
+    """Name of the benchmark, as in the responses."""
     path: Text
+    """File of its items: JSON Lines (plain or compressed), Parquet or CSV, one row an item."""
     item: Text = "id"
+    """Field that names the item."""
     input: Text = "input"
     output: Text = "output"
+    """Fields of the question and of its answer."""
     text_mode: TextMode = "input"
+    """What is looked for: the question, the answer, or both joined by a line break."""
     vectors: Text | None = None
+    """``.npy`` file with one embedding for each row of `path`; nothing is embedded then."""
 
 
 class Source(Block):
-    """A part of the corpus.
-
-    Attributes
-    ----------
-    name : str
-        Name of the source; the first level of the hierarchy of strata.
-    paths : list of str
-        Files, folders, globs or fsspec addresses (``s3://…``). Relative ones start at the
-        folder of the manifest. Either `paths` or `dataset`.
-    dataset : str
-        Hugging Face dataset: its name, or the folder of one saved to disk.
-    config, split, revision : str, optional
-        Which part and state of a Hugging Face dataset; split is ``"train"`` by default.
-    format : {"auto", "jsonl", "parquet", "text", "vectors"}, default "auto"
-        Format of files, compression aside; ``"auto"`` goes by their names. ``"vectors"``
-        are embeddings made elsewhere (``.npy``, or Parquet and Arrow files with a column
-        of vectors).
-    text : str or list of str, default "text"
-        Field, or fields joined by a blank line, that hold the text. A dot goes into
-        nested fields. A list of chat messages is joined by blank lines.
-    document : str, optional
-        Field that names the document; default: ``id`` where there is one, else the file's
-        path and the number of the record.
-    stratum : str, optional
-        Field whose value is the stratum, with ``/`` between levels; default: none.
-    vector : str, default "embedding"
-        Column of vectors, where `format` is ``"vectors"``.
-    share : float, default 1
-        Share of every stratum's documents that is scanned, in (0, 1].
-    """
+    """A part of the corpus."""
 
     name: Text
+    """Name of the source; the first level of the hierarchy of strata."""
     paths: Texts | None = None
+    """Files, folders, globs or fsspec addresses (``s3://…``). Relative ones start at the folder of
+    the manifest. Either `paths` or `dataset`."""
     dataset: Text | None = None
+    """Hugging Face dataset: its name, or the folder of one saved to disk."""
     config: Text | None = None
     split: Text = "train"
     revision: Text | None = None
+    """Which part and state of a Hugging Face dataset; split is ``"train"`` by default."""
     format: Literal["auto", "jsonl", "parquet", "text", "vectors"] = "auto"
+    """Format of files, compression aside; ``"auto"`` goes by their names. ``"vectors"`` are
+    embeddings made elsewhere (``.npy``, or Parquet and Arrow files with a column of vectors)."""
     text: Text | Texts = "text"
+    """Field, or fields joined by a blank line, that hold the text. A dot goes into nested fields. A
+    list of chat messages is joined by blank lines."""
     document: Text | None = None
+    """Field that names the document; default: ``id`` where there is one, else the file's path and
+    the number of the record."""
     stratum: Text | None = None
+    """Field whose value is the stratum, with ``/`` between levels; default: none."""
     vector: Text = "embedding"
+    """Column of vectors, where `format` is ``"vectors"``."""
     share: Share = 1.0
+    """Share of every stratum's documents that is scanned, in (0, 1]."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -100,31 +73,20 @@ class Source(Block):
 
 
 class Generated(Block):
-    """A benchmark and a corpus that the package makes, with known duplicates.
-
-    Attributes
-    ----------
-    items : int, default 120
-        Items of the benchmark.
-    documents : int, default 3000
-        Documents of the corpus, the duplicates included.
-    exact, paraphrased : float, default 0.2
-        Share of items that have exact, and paraphrased, duplicates in the corpus.
-    """
+    """A benchmark and a corpus that the package makes, with known duplicates."""
 
     items: Annotated[int, Field(ge=1, le=10_000)] = 120
+    """Items of the benchmark."""
     documents: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
+    """Documents of the corpus, the duplicates included."""
     exact: Annotated[float, Field(ge=0, le=1)] = 0.2
     paraphrased: Annotated[float, Field(ge=0, le=1)] = 0.2
-
-    @model_validator(mode="after")
-    def _some_are_clean(self) -> Self:
-        if self.exact + self.paraphrased > 1:
-            raise ValueError("exact + paraphrased is above 1: an item has one kind of duplicate")
-        return self
+    """Share of items that have exact, and paraphrased, duplicates in the corpus."""
 
     @model_validator(mode="after")
     def _room_for_duplicates(self) -> Self:
+        if self.exact + self.paraphrased > 1:
+            raise ValueError("exact + paraphrased is above 1: an item has one kind of duplicate")
         duplicated = round(self.items * self.exact) + round(self.items * self.paraphrased)
         if self.documents < duplicated:
             raise ValueError(
@@ -135,32 +97,21 @@ class Generated(Block):
 
 
 class Reading(Block):
-    """How files are read.
-
-    Attributes
-    ----------
-    max_record_megabytes : int, default 256
-        Longer records are counted as unreadable.
-    """
+    """How files are read."""
 
     max_record_megabytes: Count = 256
+    """Longer records are counted as unreadable."""
 
 
 class Chunking(Block):
-    """How documents become chunks.
-
-    Attributes
-    ----------
-    min_tokens : int, optional
-        Shorter texts are counted, not searched. Tokens are the embedder's. Default: half of
-        the 5 % quantile of the lengths of a benchmark's items, of the benchmark where it is
-        the least, and at most 50.
-    max_tokens : int, optional
-        Longer texts are split. Default: 2,048, or what the embedder can see if that is less.
-    """
+    """How documents become chunks."""
 
     min_tokens: Annotated[int, Field(ge=0)] | None = None
+    """Shorter texts are counted, not searched. Tokens are the embedder's. Default: half of the 5 %
+    quantile of the lengths of a benchmark's items, of the benchmark where it is the least, and at
+    most 50."""
     max_tokens: Count | None = None
+    """Longer texts are split. Default: 2,048, or what the embedder can see if that is less."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -171,76 +122,50 @@ class Chunking(Block):
 
 
 class Embedding(Block):
-    """What turns texts into vectors.
-
-    Attributes
-    ----------
-    model : str, default "minilm"
-        ``"minilm"`` (all-MiniLM-L6-v2, inside the extra 'scan'), ``"hashing"`` (counts of
-        hashed words: needs no model, finds only shared words), or the name or folder of a
-        sentence-transformers or Hugging Face model.
-    revision : str, optional
-        State of a model on the Hugging Face hub.
-    precision : {"auto", "fp32", "fp16", "bf16"}, default "auto"
-        Of the arithmetic. ``"auto"``: fp32 on a CPU, fp16 on a GPU.
-    query_prompt, passage_prompt : str, default ""
-        Put before benchmark texts, and before chunks.
-    max_tokens : int, optional
-        Longest text that the model may see; default: what its own files state.
-    batch_tokens : int, default 1024
-        Tokens that are embedded together.
-    dims : int, optional
-        Dimensions: for ``"hashing"`` (default 256), else the first of the model's.
-    trust_remote_code : bool, default false
-        Whether code that comes with the model may run.
-    """
+    """What turns texts into vectors."""
 
     model: Text = "minilm"
+    """``"minilm"`` (all-MiniLM-L6-v2, inside the extra 'scan'), ``"hashing"`` (counts of hashed
+    words: needs no model, finds only shared words), or the name or folder of a
+    sentence-transformers or Hugging Face model."""
     revision: Text | None = None
+    """State of a model on the Hugging Face hub."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
+    """Of the arithmetic. ``"auto"``: fp32 on a CPU, fp16 on a GPU."""
     query_prompt: str = ""
     passage_prompt: str = ""
+    """Put before benchmark texts, and before chunks."""
     max_tokens: Count | None = None
+    """Longest text that the model may see; default: what its own files state."""
     batch_tokens: Count = 1024
+    """Tokens that are embedded together."""
     dims: Count | None = None
+    """Dimensions: for ``"hashing"`` (default 256), else the first of the model's."""
     trust_remote_code: bool = False
+    """Whether code that comes with the model may run."""
 
 
 class Search(Block):
-    """What is stored of the cosines.
-
-    Attributes
-    ----------
-    top_k : int, default 100
-        Best matches stored for each item.
-    tail_share : float, default 0.001
-        The tail: the matches of an item with the highest cosines, as a share of all.
-    tail_size : int, default 100
-        Matches of each item drawn at random from its tail.
-    shard_chunks : int, default 512
-        Chunks that are embedded and searched as one task.
-    """
+    """What is stored of the cosines."""
 
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Best matches stored for each item."""
     tail_share: Share = 0.001
+    """The tail: the matches of an item with the highest cosines, as a share of all."""
     tail_size: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Matches of each item drawn at random from its tail."""
     shard_chunks: Annotated[int, Field(ge=16, le=2**22)] = 512
+    """Chunks that are embedded and searched as one task."""
 
 
 class Lexical(Block):
-    """Lexical baselines, computed for the matches.
-
-    Attributes
-    ----------
-    ngrams : list of int, default [2, 3, 8, 13]
-        Lengths of n-grams of words; the share of the item's that the chunk holds.
-    jaccard, rouge_l : bool, default true
-        Jaccard similarity of word sets; ROUGE-L F-measure.
-    """
+    """Lexical baselines, computed for the matches."""
 
     ngrams: Annotated[tuple[Count, ...], Field(strict=False)] = (2, 3, 8, 13)
+    """Lengths of n-grams of words; the share of the item's that the chunk holds."""
     jaccard: bool = True
     rouge_l: bool = True
+    """Jaccard similarity of word sets; ROUGE-L F-measure."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
@@ -289,13 +214,9 @@ class Manifest(WholeSpec):
                 raise ValueError("'generated' stands alone: leave out benchmarks and sources")
         elif not (self.benchmarks and self.sources):
             raise ValueError("at least one [[benchmarks]] and one [[sources]] are needed")
-        _unique("benchmarks", (benchmark.name for benchmark in self.benchmarks))
-        _unique("sources", (source.name for source in self.sources))
+        for table in ("benchmarks", "sources"):
+            names = [block.name for block in getattr(self, table)]
+            if repeated := next((name for name in names if names.count(name) > 1), ""):
+                shown = printable(repeated, 60)
+                raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")
         return self
-
-
-def _unique(table: str, names: Iterable[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        shown = printable(repeated[0], 60)
-        raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")

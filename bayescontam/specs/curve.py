@@ -11,30 +11,22 @@ Cosine = Annotated[float, Field(gt=-1, lt=1)]
 
 
 class Shape(Block):
-    """How the log-odds of a duplicate rise with the cosine.
-
-    Attributes
-    ----------
-    form : {"monotone", "logistic"}, default "monotone"
-        Piecewise-linear and rising, of which a straight line is the centre; or that line.
-    knots : tuple of float
-        Cosines between which the line is straight. Beyond the first and the last it goes
-        on as it is.
-    item_effect : bool, default true
-        Whether the matches of one item share an effect: texts close to one item may all
-        be duplicates of it, or none.
-    crowding : float, default 1
-        By how much the log-odds fall with the log of a document's place among those of the
-        item, the nearest first. At 1 an item that has ten times as many documents near it is
-        not expected to have more duplicates; at 0 it is expected to have ten times as many.
-    """
+    """How the log-odds of a duplicate rise with the cosine."""
 
     form: Literal["monotone", "logistic"] = "monotone"
+    """Piecewise-linear and rising, of which a straight line is the centre; or that line."""
     knots: Annotated[tuple[Cosine, ...], Field(strict=False, min_length=1)] = (
         0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
     )  # fmt: skip
+    """Cosines between which the line is straight. Beyond the first and the last it goes on as it
+    is."""
     item_effect: bool = True
+    """Whether the matches of one item share an effect: texts close to one item may all be
+    duplicates of it, or none."""
     crowding: Annotated[float, Field(ge=0, le=2)] = 1.0
+    """By how much the log-odds fall with the log of a document's place among those of the item, the
+    nearest first. At 1 an item that has ten times as many documents near it is not expected to have
+    more duplicates; at 0 it is expected to have ten times as many."""
 
     @model_validator(mode="after")
     def _knots_rise(self) -> Self:
@@ -44,88 +36,57 @@ class Shape(Block):
 
 
 class LinePriors(Block):
-    """Priors of one rising curve.
-
-    Attributes
-    ----------
-    threshold : prior
-        Cosine at which the probability is one half.
-    steepness : prior
-        Log-odds per unit of cosine.
-    """
+    """Priors of one rising curve."""
 
     threshold: RealPrior = Normal(family="normal", mu=0.65, sigma=0.1)
+    """Cosine at which the probability is one half."""
     steepness: LogNormal = LogNormal(family="log_normal", mu=2.9, sigma=0.5)
+    """Log-odds per unit of cosine."""
 
 
 class CurvePriors(Block):
-    """Priors of the curve.
-
-    Attributes
-    ----------
-    items : LinePriors
-        Of an item being open, by the cosine of its best match: only open items have
-        duplicates.
-    matches : LinePriors
-        Of a match of an open item being a duplicate, by its cosine.
-    sigma_threshold, sigma_steepness : prior
-        Spread over benchmarks: of the threshold in cosine, of the steepness on the log
-        scale.
-    sigma_source : prior
-        Spread of the threshold over sources of the corpus (training stages), in cosine.
-    sigma_shape : prior
-        Spread of the log of the steepness over the segments of the curve.
-    sigma_item : prior
-        Spread of items' effects, in log-odds.
-    share_further : Beta
-        Probability that a further chunk of a document that is a duplicate, beside the one
-        nearest to the item, is one itself; used where such chunks were judged.
-    """
+    """Priors of the curve."""
 
     items: LinePriors = LinePriors()
+    """Of an item being open, by the cosine of its best match: only open items have duplicates."""
     matches: LinePriors = LinePriors()
+    """Of a match of an open item being a duplicate, by its cosine."""
     sigma_threshold: PositivePrior = HalfNormal(family="half_normal", sigma=0.05)
     sigma_steepness: PositivePrior = HalfNormal(family="half_normal", sigma=0.3)
+    """Spread over benchmarks: of the threshold in cosine, of the steepness on the log scale."""
     sigma_source: PositivePrior = HalfNormal(family="half_normal", sigma=0.03)
+    """Spread of the threshold over sources of the corpus (training stages), in cosine."""
     sigma_shape: PositivePrior = HalfNormal(family="half_normal", sigma=0.3)
+    """Spread of the log of the steepness over the segments of the curve."""
     sigma_item: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Spread of items' effects, in log-odds."""
     share_further: Beta = Beta(family="beta", alpha=1, beta=1)
+    """Probability that a further chunk of a document that is a duplicate, beside the one nearest to
+    the item, is one itself; used where such chunks were judged."""
 
 
 class JudgePriors(Block):
-    """Priors of what judges get right.
-
-    Attributes
-    ----------
-    sensitivity : Beta
-        Probability that a duplicate is called one.
-    specificity : Beta
-        Probability that another pair is not called a duplicate.
-    """
+    """Priors of what judges get right."""
 
     sensitivity: Beta
+    """Probability that a duplicate is called one."""
     specificity: Beta
+    """Probability that another pair is not called a duplicate."""
 
 
 class Judges(Block):
-    """Priors by the kind of judge.
-
-    Attributes
-    ----------
-    people : JudgePriors
-        People are nearly right; against them language models are measured.
-    models : JudgePriors
-        Judges whose name starts with ``llm:``.
-    """
+    """Priors by the kind of judge."""
 
     people: JudgePriors = JudgePriors(
         sensitivity=Beta(family="beta", alpha=97, beta=3),
         specificity=Beta(family="beta", alpha=99, beta=1),
     )
+    """People are nearly right; against them language models are measured."""
     models: JudgePriors = JudgePriors(
         sensitivity=Beta(family="beta", alpha=18, beta=2),
         specificity=Beta(family="beta", alpha=49, beta=1),
     )
+    """Judges whose name starts with ``llm:``."""
 
 
 class CurveSpec(WholeSpec):

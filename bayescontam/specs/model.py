@@ -48,34 +48,23 @@ Guess = Annotated[
 
 
 class Likelihood(Block):
-    """How responses arise from the linear predictor.
-
-    Attributes
-    ----------
-    family : {"binomial"}
-        Distribution of ``n_correct`` out of ``n_trials``.
-    link : {"logit"}
-        Scale on which effects add up.
-    guess : float or Beta, table of benchmark to float or Beta, or "column", default 0
-        Accuracy of blind guessing, in [0, 1): a number, or a prior where it is to be
-        estimated, of each benchmark its own. Benchmarks that a table leaves out have 0.
-        With ``"column"`` each item has its own, from the responses: their column
-        ``guess``, or 1 / ``n_options``.
-    trials : {"repeats", "items"}, default "repeats"
-        What the trials of one row are: repeated answers to one item, or answers to
-        different items that were counted together, as in printed tables. Rows of items
-        weigh by their number of items in every mean.
-    model_by_item : bool, default true
-        Whether repeated trials of one model on one item share a random effect
-        (overdispersion). Without it they count as independent items. Rows of
-        different items have none.
-    """
+    """How responses arise from the linear predictor."""
 
     family: Literal["binomial"] = "binomial"
+    """Distribution of ``n_correct`` out of ``n_trials``."""
     link: Literal["logit"] = "logit"
+    """Scale on which effects add up."""
     guess: Guess = 0.0
+    """Accuracy of blind guessing, in [0, 1): a number, or a prior where it is to be estimated, of
+    each benchmark its own. Benchmarks that a table leaves out have 0. With ``"column"`` each item
+    has its own, from the responses: their column ``guess``, or 1 / ``n_options``."""
     trials: Literal["repeats", "items"] = "repeats"
+    """What the trials of one row are: repeated answers to one item, or answers to different items
+    that were counted together, as in printed tables. Rows of items weigh by their number of items
+    in every mean."""
     model_by_item: bool = True
+    """Whether repeated trials of one model on one item share a random effect (overdispersion).
+    Without it they count as independent items. Rows of different items have none."""
 
     @property
     def has_model_by_item(self) -> bool:
@@ -84,95 +73,66 @@ class Likelihood(Block):
 
 
 class Ability(Block):
-    """What a model can do.
-
-    Attributes
-    ----------
-    by : str, default "benchmark"
-        Unit of ability: ``"benchmark"``, or an item column such as ``"concept"``
-        whose values split each benchmark into groups.
-    pooling : {"partial", "none"}, default "partial"
-        Whether abilities share information across models and units.
-    """
+    """What a model can do."""
 
     by: Annotated[str, StringConstraints(min_length=1, max_length=200)] = "benchmark"
+    """Unit of ability: ``"benchmark"``, or an item column such as ``"concept"`` whose values split
+    each benchmark into groups."""
     pooling: Literal["partial", "none"] = "partial"
+    """Whether abilities share information across models and units."""
 
 
 class Difficulty(Block):
-    """What items differ in.
-
-    Attributes
-    ----------
-    form : {"random", "none"}, default "random"
-        A random effect for every item that several models answered, or nothing.
-    discrimination : {"equal", "random"}, default "equal"
-        Whether items distinguish able models from others equally well, or each by a factor of
-        its own on the log-odds.
-    selection : {"modelled", "ignored"}, default "modelled"
-        Where models answered different items: whether mean difficulty depends on which
-        models answered an item, as it does where they chose what to answer.
-    """
+    """What items differ in."""
 
     form: Literal["random", "none"] = "random"
+    """A random effect for every item that several models answered, or nothing."""
     discrimination: Literal["equal", "random"] = "equal"
+    """Whether items distinguish able models from others equally well, or each by a factor of its
+    own on the log-odds."""
     selection: Literal["modelled", "ignored"] = "modelled"
+    """Where models answered different items: whether mean difficulty depends on which models
+    answered an item, as it does where they chose what to answer."""
 
 
 class Contamination(Block):
-    """How contamination moves the linear predictor.
-
-    Attributes
-    ----------
-    form : {"linear", "monotone", "none"}, default "linear"
-        Dose-response on the log-odds scale: a straight line, or one that bends at the
-        knots and never turns; ``"none"`` needs no contamination data.
-    knots : tuple of float
-        Contaminations between which a monotone dose-response is straight.
-    scale : {"log_odds", "accuracy"}, default "log_odds"
-        What is a straight line in contamination (or bends where `form` says so): the
-        log-odds, or an item's accuracy itself, between that of a clean and that of a surely
-        contaminated item. The slope is the difference of their log-odds with both.
-    sign : {"any", "positive"}, default "any"
-        Whether the slope may be negative.
-    pooling : {"partial", "none"}, default "partial"
-        Whether slopes share information across models and benchmarks.
-    interaction : {"none", "difficulty"}, default "none"
-        Whether the slope depends on how difficult an item is.
-    spillover : bool, default false
-        Whether contamination of a benchmark's items also lifts its other items: an
-        effect of the mean contamination of a model on a benchmark.
-    confounding : {"none", "anchored", "sensitivity"}, default "none"
-        What is assumed of items' difficulty and their contamination. ``"none"``:
-        they are independent, so that the slope is due to contamination.
-        ``"anchored"``: difficulty has a regression on contamination, identified by models that
-        are known to be clean. ``"sensitivity"``: that regression has the stated prior
-        ``kappa``, and nothing but the prior distinguishes it from the slope.
-    clean : tuple of str
-        Models known to be clean, whose slopes are zero.
-    clean_column : str, default ""
-        Instead: a column of the responses, 1 for models known to be clean and 0 for
-        others.
-    exposure : {"known", "noisy", "latent"}, default "known"
-        What the covariate shows about the true contamination. ``"known"``: it is the
-        column ``contamination``. ``"noisy"``: it has a Beta distribution of mean
-        ``contamination`` and standard deviation ``contamination_sd``. ``"latent"``: it
-        is 1 with probability ``p_duplicate`` and 0 otherwise.
-    """
+    """How contamination moves the linear predictor."""
 
     form: Literal["linear", "monotone", "none"] = "linear"
+    """Dose-response on the log-odds scale: a straight line, or one that bends at the knots and
+    never turns; ``"none"`` needs no contamination data."""
     knots: Annotated[tuple[Inside, ...], Field(strict=False, min_length=1)] = (
         0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9,
     )  # fmt: skip
+    """Contaminations between which a monotone dose-response is straight."""
     scale: Literal["log_odds", "accuracy"] = "log_odds"
+    """What is a straight line in contamination (or bends where `form` says so): the log-odds, or an
+    item's accuracy itself, between that of a clean and that of a surely contaminated item. The
+    slope is the difference of their log-odds with both."""
     sign: Literal["any", "positive"] = "any"
+    """Whether the slope may be negative."""
     pooling: Literal["partial", "none"] = "partial"
+    """Whether slopes share information across models and benchmarks."""
     interaction: Literal["none", "difficulty"] = "none"
+    """Whether the slope depends on how difficult an item is."""
     spillover: bool = False
+    """Whether contamination of a benchmark's items also lifts its other items: an effect of the
+    mean contamination of a model on a benchmark."""
     confounding: Literal["none", "anchored", "sensitivity"] = "none"
+    """What is assumed of items' difficulty and their contamination. ``"none"``: they are
+    independent, so that the slope is due to contamination. ``"anchored"``: difficulty has a
+    regression on contamination, identified by models that are known to be clean. ``"sensitivity"``:
+    that regression has the stated prior ``kappa``, and nothing but the prior distinguishes it from
+    the slope."""
     clean: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Models known to be clean, whose slopes are zero."""
     clean_column: str = ""
+    """Instead: a column of the responses, 1 for models known to be clean and 0 for others."""
     exposure: Literal["known", "noisy", "latent"] = "known"
+    """What the covariate shows about the true contamination. ``"known"``: it is the column
+    ``contamination``. ``"noisy"``: it has a Beta distribution of mean ``contamination`` and
+    standard deviation ``contamination_sd``. ``"latent"``: it is 1 with probability ``p_duplicate``
+    and 0 otherwise."""
 
     @model_validator(mode="after")
     def _knots_rise(self) -> Self:
@@ -199,59 +159,42 @@ class Contamination(Block):
 
 
 class Priors(Block):
-    """Priors of the top-level parameters, on the log-odds scale.
-
-    Attributes
-    ----------
-    mu : prior
-        Mean ability of a unit (a benchmark, or where units are concepts: see below).
-    mu_bar, sigma_mu : prior
-        Where units are concepts, their mean abilities vary around ``mu_bar`` with
-        spread ``sigma_mu``.
-    theta : prior
-        Ability itself where abilities are not pooled; ability relative to ``mu``
-        where there are too few to learn their spread.
-    sigma_a, sigma_theta : prior
-        Spread of models' general ability, and of their ability in one unit.
-    beta_bar : prior
-        Slope: log-odds from surely clean to surely contaminated.
-    sigma_bm, sigma_bb, sigma_bmb : prior
-        Spread of slopes over models, over benchmarks, and over pairs of both. On
-        the log scale where slopes are positive.
-    increments : Dirichlet
-        Parts of a monotone dose-response's rise that its segments have.
-    gamma : prior
-        Change of the slope for one log-odds more of difficulty.
-    kappa : prior
-        Difficulty of surely contaminated items, less that of clean ones.
-    spillover : prior
-        Log-odds by which all items are lifted where all of a benchmark's are contaminated.
-    sigma_delta, sigma_eps : prior
-        Spread of item difficulty, and of the model-by-item effect.
-    sigma_psi : prior
-        Spread of what models' choice of items shows about their difficulty.
-    sigma_alpha : prior
-        Spread of items' discrimination, on the log scale.
-    """
+    """Priors of the top-level parameters, on the log-odds scale."""
 
     mu: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
+    """Mean ability of a unit, which is a benchmark, or a concept."""
     mu_bar: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
     sigma_mu: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Where units are concepts, their mean abilities have this mean and this spread."""
     theta: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
+    """Ability itself where abilities are not pooled; ability relative to ``mu`` where there are too
+    few to learn their spread."""
     sigma_a: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
     sigma_theta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Spread of models' general ability, and of their ability in one unit."""
     beta_bar: AnyPrior = Normal(family="normal", mu=0.0, sigma=2.0)
+    """Slope: log-odds from surely clean to surely contaminated."""
     sigma_bm: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     sigma_bb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     sigma_bmb: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    """Spread of slopes over models, over benchmarks, and over pairs of both. On the log scale where
+    slopes are positive."""
     increments: Dirichlet = Dirichlet(family="dirichlet", alpha=0.5)
+    """Parts of a monotone dose-response's rise that its segments have."""
     gamma: RealPrior = Normal(family="normal", mu=0.0, sigma=0.5)
+    """Change of the slope for one log-odds more of difficulty."""
     kappa: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
+    """Difficulty of surely contaminated items, less that of clean ones."""
     spillover: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
+    """Log-odds by which all items are lifted where all of a benchmark's are contaminated."""
     sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Spread of item difficulty."""
     sigma_psi: PositivePrior = HalfNormal(family="half_normal", sigma=2.0)
+    """Spread of what models' choice of items shows about their difficulty."""
     sigma_eps: PositivePrior = Exponential(family="exponential", scale=2.0)
+    """Spread of the model-by-item effect."""
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    """Spread of items' discrimination, on the log scale."""
 
 
 class ModelSpec(WholeSpec):

@@ -16,8 +16,7 @@ from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
-_FILE = "manifest.toml"
-"""Name that a scan gives to its manifest."""
+_FILE = "manifest.toml"  # name that a scan gives to its manifest
 _PLACES = {
     "benchmark_name": ("benchmarks", "name"),
     "seed": ("", "seed"),
@@ -34,28 +33,10 @@ _COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
 
 
 def shipped_folder(kind: str) -> Path:
-    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``.
-
-    In an installed package they lie inside it, in a checkout beside it.
-    """
+    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``."""
     package = Path(__file__).parent.parent
-    inside = package / "_shipped" / kind
+    inside = package / "_shipped" / kind  # where the package is installed; in a checkout beside it
     return inside if inside.is_dir() else package.parent / kind
-
-
-def shipped_models() -> tuple[str, ...]:
-    """Return the names of the shipped model specs, sorted."""
-    return _MODELS.names()
-
-
-def shipped_manifests() -> tuple[str, ...]:
-    """Return the names of the shipped corpus manifests, sorted."""
-    return _MANIFESTS.names()
-
-
-def shipped_studies() -> tuple[str, ...]:
-    """Return the names of the shipped studies, sorted."""
-    return _STUDIES.names()
 
 
 def load_model(
@@ -202,6 +183,7 @@ class _Registry[SpecT]:
     parse: Callable[[str, str], SpecT]
 
     def names(self) -> tuple[str, ...]:
+        """Return the names of the shipped specs, sorted."""
         return tuple(sorted(path.stem for path in shipped_folder(self.folder).glob("*.toml")))
 
     def load(self, given: str) -> SpecT:
@@ -221,24 +203,27 @@ _MODELS = _Registry("models", "model spec", "models", ModelSpec.parse)
 _MANIFESTS = _Registry("corpus", "corpus manifest", "corpora", Manifest.parse)
 _CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
 _STUDIES = _Registry("studies", "study", "study", _parse_study)
+shipped_models, shipped_manifests, shipped_studies = _MODELS.names, _MANIFESTS.names, _STUDIES.names
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:
     """Return the manifest of one benchmark and one source; `options` are keys of `_PLACES`."""
+    file = PurePath(benchmark)
+    stem = (file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file).stem
     tables: dict[str, dict[str, Any]] = {
-        "": {"summary": f"Quick scan for {printable(PurePath(benchmark).name)}"},
-        "benchmarks": {"name": _stem(benchmark), "path": _whole(benchmark)},
+        "": {"summary": f"Quick scan for {printable(file.name)}"},
+        "benchmarks": {"name": stem, "path": _whole(benchmark)},
         "sources": {"name": "corpus", "paths": [_whole(path) for path in corpus]},
     }
     for option, value in options.items():
         table, key = _PLACES[option]
         tables.setdefault(table, {})[key] = value
-    return Manifest.parse(_toml(tables), _FILE)
-
-
-def _stem(path: str) -> str:
-    name = PurePath(path)
-    return (name.with_suffix("") if name.suffix.lower() in _COMPRESSED else name).stem
+    lines = []
+    for table, keys in tables.items():
+        if table:
+            lines += ["", f"[[{table}]]" if table in ("benchmarks", "sources") else f"[{table}]"]
+        lines += [f"{key} = {_value(key, value)}" for key, value in keys.items()]
+    return Manifest.parse("\n".join(lines) + "\n", _FILE)
 
 
 def _whole(path: str) -> str:
@@ -250,15 +235,6 @@ def _whole(path: str) -> str:
     if glob.has_magic(path) and not Path(path).exists():
         here = glob.escape(here)
     return str(Path(here, path))
-
-
-def _toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = []
-    for table, keys in tables.items():
-        if table:
-            lines += ["", f"[[{table}]]" if table in ("benchmarks", "sources") else f"[{table}]"]
-        lines += [f"{key} = {_value(key, value)}" for key, value in keys.items()]
-    return "\n".join(lines) + "\n"
 
 
 def _value(key: str, value: Any) -> str:

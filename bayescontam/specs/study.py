@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 from bayescontam._files import sha256
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.specs.base import Block, WholeSpec, suggest
+from bayescontam.specs.base import Block, WholeSpec, keys_page, suggest
 from bayescontam.specs.expression import Expression
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -58,62 +58,44 @@ _WORDS: Any = {
 """Keys that change nothing of what is done."""
 
 
-class Simulator(Block):
-    """Where true values and simulated responses come from.
-
-    Attributes
-    ----------
-    kind : {"prior", "fixed", "published", "posterior"}
-        ``"prior"``: parameters are drawn from the prior of a model spec.
-        ``"fixed"``: the same, with the parameters below fixed at the values given.
-        ``"published"``: the published generator by exposures of concepts, which no model spec
-        describes. ``"posterior"``: parameters are drawn from the posterior of a fit, and its
-        items are answered once more.
-    model : str
-        Model spec, by name or by path from the study's folder. For ``"prior"`` and
-        ``"fixed"``.
-    fit : str
-        File of a fit, by path from the study's folder. For ``"posterior"``.
-    ability : float or list
-        Log-odds of a model's accuracy at the mean contamination (``theta``): one for all
-        models, or one for each. For ``"fixed"``.
-    ability_sd : float, default 0
-        Spread of abilities around that, over pairs of model and benchmark. For ``"fixed"``.
-    slope : float
-        Log-odds from surely clean to surely contaminated (``beta``), mean over pairs. For
-        ``"fixed"``.
-    slope_sd : float, default 0
-        Spread of slopes around that. For ``"fixed"``.
-    difficulty_sd : float
-        Spread of item difficulties (``sigma_delta``), which are drawn anew in each replicate.
-        For ``"fixed"``.
-    eps_sd : float
-        Spread of the model-by-item effects (``sigma_eps``). For ``"fixed"``.
-    parameters : table of str to float
-        Other parameters of the model spec, by name, each the same in all of its cells. For
-        ``"fixed"``.
-    genuine : float, default 0.35
-        Accuracy on a clean item. For ``"published"``.
-    boost : float, default 0.3
-        Gain in accuracy from clean to surely contaminated. For ``"published"``.
-    fresh : bool, default true
-        Whether exposures, tasks and contaminations are drawn anew in each replicate rather
-        than once for a cell. For ``"published"``.
-    """
+# Below each key of a block stands what it means, which `study keys` prints.
+class Simulator(Block, use_attribute_docstrings=True):
+    """Where true values and simulated responses come from."""
 
     kind: Literal["prior", "fixed", "published", "posterior"]
+    """``"prior"``: parameters are drawn from the prior of a model spec. ``"fixed"``: the same, with
+    the parameters below fixed at the values given. ``"published"``: the published generator by
+    exposures of concepts, which no model spec describes. ``"posterior"``: parameters are drawn from
+    the posterior of a fit, and its items are answered once more."""
     model: str = ""
+    """Model spec, by name or by path from the study's folder. For ``"prior"`` and ``"fixed"``."""
     fit: str = ""
+    """File of a fit, by path from the study's folder. For ``"posterior"``."""
     ability: Finite | Numbers | None = None
+    """Log-odds of a model's accuracy at the mean contamination (``theta``): one for all models, or
+    one for each. For ``"fixed"``."""
     ability_sd: NotNegative = 0.0
+    """Spread of abilities around that, over pairs of model and benchmark. For ``"fixed"``."""
     slope: Finite | None = None
+    """Log-odds from surely clean to surely contaminated (``beta``), mean over pairs. For
+    ``"fixed"``."""
     slope_sd: NotNegative = 0.0
+    """Spread of slopes around that. For ``"fixed"``."""
     difficulty_sd: NotNegative | None = None
+    """Spread of item difficulties (``sigma_delta``), which are drawn anew in each replicate. For
+    ``"fixed"``."""
     eps_sd: NotNegative | None = None
+    """Spread of the model-by-item effects (``sigma_eps``). For ``"fixed"``."""
     parameters: dict[str, Finite] = Field(default_factory=dict)
+    """Other parameters of the model spec, by name, each the same in all of its cells. For
+    ``"fixed"``."""
     genuine: Share = 0.35
+    """Accuracy on a clean item. For ``"published"``."""
     boost: Annotated[float, Field(ge=-1, le=1)] = 0.3
+    """Gain in accuracy from clean to surely contaminated. For ``"published"``."""
     fresh: bool = True
+    """Whether exposures, tasks and contaminations are drawn anew in each replicate rather than once
+    for a cell. For ``"published"``."""
 
     @model_validator(mode="after")
     def _keys_go_with_kind(self) -> Self:
@@ -131,36 +113,25 @@ class Simulator(Block):
         return self
 
 
-class Layout(Block):
-    """Size and contaminations of a simulated table.
-
-    Attributes
-    ----------
-    models : int, default 1
-        Models of each table.
-    benchmarks : int, default 1
-        Benchmarks of each table.
-    items : int, default 200
-        Items of each benchmark; every model answers all.
-    trials : int, default 1
-        Trials of each response.
-    contamination_mean : float, default 0.4
-        Mean of the Beta distribution from which contaminations of items are drawn, once for a
-        cell. Where ``simulator.kind`` is ``"published"`` they come from the exposures.
-    contamination_sd : float, default 0.2
-        Standard deviation of that distribution.
-    p_duplicate_sd : float, default 0
-        Uncertainty of each item's ``p_duplicate``: standard deviation as a share of the
-        largest possible, √(p (1 − p)). Only model specs with latent duplicates read it.
-    """
+class Layout(Block, use_attribute_docstrings=True):
+    """Size and contaminations of a simulated table."""
 
     models: Count = 1
+    """Models of each table."""
     benchmarks: Count = 1
+    """Benchmarks of each table."""
     items: Annotated[int, Field(ge=2, le=1_000_000)] = 200
+    """Items of each benchmark; every model answers all."""
     trials: Count = 1
+    """Trials of each response."""
     contamination_mean: Inside = 0.4
+    """Mean of the Beta distribution from which contaminations of items are drawn, once for a cell.
+    Where ``simulator.kind`` is ``"published"`` they come from the exposures."""
     contamination_sd: Annotated[float, Field(gt=0, lt=0.5)] = 0.2
+    """Standard deviation of that distribution."""
     p_duplicate_sd: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Uncertainty of each item's ``p_duplicate``: standard deviation as a share of the largest
+    possible, √(p (1 − p)). Only model specs with latent duplicates read it."""
 
     @model_validator(mode="after")
     def _spread_is_possible(self) -> Self:
@@ -236,32 +207,22 @@ Name = Annotated[
 ]
 
 
-class SamplingSpec(Block):
-    """How posteriors are sampled, at the first try.
-
-    Attributes
-    ----------
-    engine : {"nutpie", "jax", "pymc"}, default "nutpie"
-        Sampler. ``"nutpie"`` is NUTS. ``"jax"`` (ChEES-HMC in single precision) needs the
-        extra ``jax`` and is faster for many small tables; ``"nutpie"`` takes its place where
-        a model cannot be compiled once for all tables of a cell. ``"pymc"`` is NUTS too, and
-        some six times slower.
-    draws : int, default 1000
-        Draws of each chain after tuning.
-    tune : int, default 500
-        Draws of each chain before those, used to adapt the sampler. Chains of ``"jax"`` adapt
-        together, so that 200 are enough.
-    chains : int, default 2
-        Chains of each fit. ``"jax"`` divides the draws among 8 chains if these are fewer.
-    target_accept : float, default 0.9
-        Acceptance probability that the step size is adapted to.
-    """
+class SamplingSpec(Block, use_attribute_docstrings=True):
+    """How posteriors are sampled, at the first try."""
 
     engine: Literal["nutpie", "jax", "pymc"] = "nutpie"
+    """Sampler. ``"nutpie"`` is NUTS. ``"jax"`` (ChEES-HMC in single precision) needs the extra
+    ``jax`` and is faster for many small tables; ``"nutpie"`` takes its place where a model cannot
+    be compiled once for all tables of a cell. ``"pymc"`` is NUTS too, and some six times slower."""
     draws: Annotated[int, Field(ge=50, le=100_000)] = 1000
+    """Draws of each chain after tuning."""
     tune: Annotated[int, Field(ge=50, le=100_000)] = 500
+    """Draws of each chain before those, used to adapt the sampler. Chains of ``"jax"`` adapt
+    together, so that 200 are enough."""
     chains: Annotated[int, Field(ge=2, le=16)] = 2
+    """Chains of each fit. ``"jax"`` divides the draws among 8 chains if these are fewer."""
     target_accept: Inside = 0.9
+    """Acceptance probability that the step size is adapted to."""
 
     @property
     def run(self) -> tuple[int, int]:
@@ -272,57 +233,40 @@ class SamplingSpec(Block):
         return chains, -(-self.draws * self.chains // chains)
 
 
-class Gates(Block):
+class Gates(Block, use_attribute_docstrings=True):
     """What a fit must pass; one that does not is sampled again for longer, once.
 
     Looser than what `bayescontam.fit` asks for, since fits are short and many: with two
     chains and some hundred effective draws the largest R-hat of eighty quantities is above
     1.02 in one sound fit of ten, and above 1.03 in hardly any.
-
-    Attributes
-    ----------
-    rhat : float, default 1.03
-        Largest R-hat allowed of any quantity.
-    ess : float, default 100
-        Smallest bulk ESS allowed of any quantity. Ranks are right whatever it is, only
-        coarser; an interval from n independent draws covers about 2 / n too little, so that
-        studies of coverage need more, about 400.
-    divergences : float, default 0.01
-        Largest share of divergent draws allowed.
     """
 
     rhat: Annotated[float, Field(gt=1, allow_inf_nan=False)] = 1.03
+    """Largest R-hat allowed of any quantity."""
     ess: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 100.0
+    """Smallest bulk ESS allowed of any quantity. Ranks are right whatever it is, only coarser; an
+    interval from n independent draws covers about 2 / n too little, so that studies of coverage
+    need more, about 400."""
     divergences: Share = 0.01
+    """Largest share of divergent draws allowed."""
 
 
-class Estimator(Block):
-    """What is fitted to each simulated table.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the results: no spaces, and none of ``/ \\ | , =``.
-    kind : {"model", "bootstrap"}, default "model"
-        A model spec, or the bootstrap around a penalised logistic regression.
-    model : str
-        Model spec, by name or by path from the study's folder.
-    changes : table
-        Keys of the model spec to change, written as in its file:
-        ``changes.priors.beta_bar = …``.
-    reversed : bool, default false
-        Whether it is given 1 − contamination: a fit that is wrong on purpose, to see that
-        the study detects it.
-    resamples : int, default 1000
-        Resamples of the bootstrap.
-    """
+class Estimator(Block, use_attribute_docstrings=True):
+    """What is fitted to each simulated table."""
 
     name: Name
+    """Its name in the results: no spaces, and none of ``/ \\ | , =``."""
     kind: Literal["model", "bootstrap"] = "model"
+    """A model spec, or the bootstrap around a penalised logistic regression."""
     model: str = ""
+    """Model spec, by name or by path from the study's folder."""
     changes: dict[str, Any] = Field(default_factory=dict)
+    """Keys of the model spec to change, written as in its file: ``changes.priors.beta_bar = …``."""
     reversed: bool = False
+    """Whether it is given 1 − contamination: a fit that is wrong on purpose, to see that the study
+    detects it."""
     resamples: Annotated[int, Field(ge=100, le=1_000_000)] = 1000
+    """Resamples of the bootstrap."""
 
     @model_validator(mode="after")
     def _keys_go_with_kind(self) -> Self:
@@ -445,7 +389,8 @@ class StudySpec(WholeSpec):
         ['slope=0', 'slope=2']
         """
         points = [dict(zip(self.grid, at, strict=True)) for at in product(*self.grid.values())]
-        return {_label(point): self._at(point) for point in points}
+        named = (", ".join(f"{key}={value:g}" for key, value in p.items()) for p in points)
+        return {name: self._at(point) for name, point in zip(named, points, strict=True)}
 
     def _at(self, point: Mapping[str, float]) -> tuple[Simulator, Layout]:
         blocks: dict[str, Any] = {
@@ -553,5 +498,11 @@ class StudySpec(WholeSpec):
         return self
 
 
-def _label(point: Mapping[str, float]) -> str:
-    return ", ".join(f"{key}={value:g}" for key, value in point.items())
+def study_keys_page() -> str:
+    """Return the keys of a study's file as a page of Markdown."""
+    about = (
+        "A study is a TOML file. `bayescontam study show NAME --toml > mine.toml` copies one that"
+        " ships, `bayescontam study run mine.toml --out DIR` runs it. Unknown keys are refused."
+        " `bayescontam study keys` prints this page in the terminal."
+    )
+    return keys_page(StudySpec, "Keys of a study's file", about)

@@ -12,7 +12,7 @@ from bayescontam._progress import stage
 from bayescontam._random import fresh_seed, stream
 from bayescontam._text import join_list, printable
 from bayescontam.data.covariates import Covariates, Missing
-from bayescontam.data.guessing import guess_column, read_guess
+from bayescontam.data.measures import guess_column, read_guess
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, FitError, UsageError

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from bayescontam.calibration import runner as running
-from bayescontam.specs.reference import study_keys_page
 from bayescontam.specs.registry import load_study, shipped_studies
+from bayescontam.specs.study import study_keys_page
 from tests.cli.conftest import Done
 from tests.support.small_studies import BOOTSTRAP, SINGLE
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bayescontam.specs.reference import keys_of, reference_text, study_keys_page
-from bayescontam.specs.study import StudySpec
+from bayescontam.specs.base import keys_of, reference_text
+from bayescontam.specs.study import StudySpec, study_keys_page
 
 KEYS = {(key.block, key.name): key for key in keys_of(StudySpec)}
 

@@ -14,8 +14,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_table
 from bayescontam.errors import DataError, Fault, UsageError
 
-SIDE, COLOURS = 30, 10
-"""Largest side of a grid, and number of colours."""
+SIDE, COLOURS = 30, 10  # largest side of a grid, and number of colours
 _NEEDED = ("task", "concept")
 
 
@@ -37,17 +36,7 @@ class ArcTasks:
 
 
 def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
-    """Read a folder of ARC tasks and validate every grid.
-
-    >>> import pathlib, tempfile
-    >>> pair = '{"input": [[0, 1]], "output": [[1, 0]]}'
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "flip.json")
-    ...     _ = file.write_text(f'{{"train": [{pair}], "test": [{pair}]}}')
-    ...     tasks = read_arc(folder)
-    >>> tasks.tasks, tasks.items["item"].to_list()
-    (('flip',), ['flip-0'])
-    """
+    """Read a folder of ARC tasks and validate every grid."""
     top = Path(folder)
     if not top.is_dir():
         raise UsageError(f"{printable(str(folder))}: no such folder; give one that holds ARC tasks")

@@ -26,36 +26,26 @@ ADVICE = (
 
 _OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\d+(?:\.\d+)?")
 """What rows with the same fault do not share: names and numbers."""
-type Errors = Literal["leave-out", "incorrect"]
-"""What becomes of items at which a run failed."""
-type Names = str | Sequence[str]
-"""One name, or several."""
-type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""One path, or several."""
+type Errors = Literal["leave-out", "incorrect"]  # what becomes of items at which a run failed
+type Names = str | Sequence[str]  # one name, or several
+type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]  # one path, or several
 _TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
 _NAMED = re.compile(r"(\w+)=(.+)")
 MARK = "extra:"
 """Begins extra columns among trials, so that their names never clash with those of an importer."""
-_WHOLE = 2**63
-"""Whole numbers from here on are stored as text: no column of a table holds them."""
-_STEP = 1_000_000
-"""Bytes after which progress is shown."""
+_WHOLE = 2**63  # whole numbers from here on are stored as text: no column of a table holds them
+_STEP = 1_000_000  # bytes after which progress is shown
 
 
 @dataclass
 class _Broken:
     """Rows of a file that cannot be read for one cause."""
 
-    place: str
-    problem: str
+    file: str
+    first: str  # place of the first of them, and its problem
     advice: str
-    last: str
-    count: int = 1
-
-    def fault(self, file: str) -> Fault:
-        """Return one fault for all of them, which names the first and the last."""
-        more = f" (and {self.count - 1:,} more like it, up to {self.last})"
-        return Fault(file, f"{self.place}: {self.problem}{more if self.count > 1 else ''}")
+    last: str = ""
+    count: int = 0
 
 
 class LeftOut:
@@ -79,25 +69,25 @@ class LeftOut:
     def broken(
         self, file: str, place: str, problem: str, *, count: int = 1, advice: str = ADVICE
     ) -> None:
-        """Note rows that cannot be read: faults, or counted if `skip_broken`.
-
-        Rows of a file with the same problem, whatever names and numbers it shows, are one fault.
-        """
+        """Note rows that cannot be read: one fault for those of one problem, or only counted."""
         if self._skip:
             self.add(file, "broken rows", count)
             return
         known = self._broken.setdefault(
-            (file, _OWN.sub("#", problem)), _Broken(place, problem, advice, place, 0)
+            (file, _OWN.sub("#", problem)), _Broken(file, f"{place}: {problem}", advice)
         )
         known.last = place
         known.count += 1
 
-    def raise_if_broken(self, advice: str = "") -> None:
+    def raise_if_broken(self) -> None:
         """Raise one `DataError` with all broken rows, and what to do about them."""
-        if self._broken:
-            faults = [found.fault(file) for (file, _), found in self._broken.items()]
-            each = dict.fromkeys(found.advice for found in self._broken.values())
-            raise DataError(faults, advice or "\n".join(each))
+        faults = []
+        for found in self._broken.values():
+            more = f" (and {found.count - 1:,} more like it, up to {found.last})"
+            faults.append(Fault(found.file, found.first + (more if found.count > 1 else "")))
+        if faults:
+            advice = dict.fromkeys(found.advice for found in self._broken.values())
+            raise DataError(faults, "\n".join(advice))
 
     def frame(self) -> pd.DataFrame:
         """Return columns ``where`` (benchmark or file), ``reason`` and ``left_out``."""
@@ -130,11 +120,7 @@ def objects(
 
 
 def format_counts(counts: Counter[str], unit: str) -> str:
-    """Return names with how often each occurs.
-
-    >>> format_counts(Counter(a=1200, b=3), "rows")
-    "'a' (1,200 rows), 'b' (3 rows)"
-    """
+    """Return names with how often each occurs."""
     shown = [
         f"'{printable(name, 60)}' ({count:,} {unit})" for name, count in sorted(counts.items())
     ]
@@ -143,11 +129,7 @@ def format_counts(counts: Counter[str], unit: str) -> str:
 
 
 def error_notes(count: int, unit: str) -> list[str]:
-    """Note how many errors count as incorrect, if any do.
-
-    >>> error_notes(2, "sample")
-    ['2 samples with an error count as incorrect']
-    """
+    """Note how many errors count as incorrect, if any do."""
     return [f"{count:,} {unit}s with an error count as incorrect"] if count else []
 
 
@@ -189,21 +171,23 @@ def is_nan(value: Any) -> bool:
 
 
 def as_list[Given: str | os.PathLike[str]](given: Given | Sequence[Given]) -> list[Given]:
-    """Return names or paths as a list, of which there may be one that stands alone.
-
-    >>> as_list("acc"), as_list(["acc", "f1"])
-    (['acc'], ['acc', 'f1'])
-    """
-    if isinstance(given, str | os.PathLike):
-        return [given]
-    return list(given)
+    """Return names or paths as a list, of which there may be one that stands alone."""
+    return [given] if isinstance(given, str | os.PathLike) else list(given)
 
 
 def select(
     what: str, given: Names, candidates: Mapping[str, Counter[str]], unit: str = "rows"
 ) -> dict[str, str]:
     """Return the candidate that was requested, or is the only one, for each benchmark."""
-    own, general = _split(as_list(given), candidates)
+    own: dict[str, list[str]] = {}
+    general: list[str] = []
+    for text in as_list(given):
+        # Names may hold "=": it divides only after the name of a benchmark.
+        at = next((name for name in candidates if text.startswith(f"{name}=")), None)
+        if at is None:
+            general.append(text)
+        else:
+            own.setdefault(at, []).append(text.removeprefix(f"{at}="))
     problems, result = [], {}
     for benchmark, counts in candidates.items():
         wanted = own.get(benchmark) or [name for name in general if name in counts]
@@ -230,22 +214,6 @@ def select(
     return result
 
 
-def _split(
-    given: Sequence[str], candidates: Mapping[str, Counter[str]]
-) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the names given for one benchmark, and those given for all."""
-    own: dict[str, list[str]] = {}
-    general = []
-    for text in given:
-        # Names may hold "=": it divides only after the name of a benchmark.
-        at = next((name for name in candidates if text.startswith(f"{name}=")), None)
-        if at is None:
-            general.append(text)
-        else:
-            own.setdefault(at, []).append(text.removeprefix(f"{at}="))
-    return own, general
-
-
 @dataclass(frozen=True)
 class ExtraColumns:
     """Columns to keep; make one with `ExtraColumns.of`."""
@@ -254,11 +222,7 @@ class ExtraColumns:
 
     @classmethod
     def of(cls, keep: Names) -> "ExtraColumns":
-        """Return the columns that a user wants.
-
-        >>> ExtraColumns.of(["doc.subject", "level=doc.meta.level"]).paths
-        {'subject': ['doc', 'subject'], 'level': ['doc', 'meta', 'level']}
-        """
+        """Return the columns that a user wants, such as ``doc.subject`` or ``name=doc.subject``."""
         found: dict[str, list[str]] = {}
         for text in as_list(keep):
             named = _NAMED.fullmatch(text)
@@ -280,7 +244,16 @@ class ExtraColumns:
 
     def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return the values of a row: text, a number, true, false, or None for each column."""
-        return tuple(_value(row, path) for path in self.paths.values())
+        values: list[Any] = []
+        for path in self.paths.values():
+            value: Any = row
+            for part in path:
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if isinstance(value, list | dict):
+                shown = format_value(repr(value))
+                raise TypeError(f"is {shown}; only text, numbers, true and false are stored")
+            values.append(value)
+        return tuple(values)
 
     def added_to(self, frame: pd.DataFrame, rows: Sequence[Any]) -> pd.DataFrame:
         """Return trials with columns of what `values` gave for the row of each."""
@@ -319,14 +292,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= _WHOLE:
         return "huge"
     return "text" if isinstance(value, str) else "number"
-
-
-def _value(row: Mapping[str, Any], path: Sequence[str]) -> Any:
-    value: Any = row
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    if isinstance(value, list | dict):
-        raise TypeError(
-            f"is {format_value(repr(value))}; only text, numbers, true and false are stored"
-        )
-    return value

@@ -30,8 +30,7 @@ from bayescontam.data.validation import check_choice
 from bayescontam.errors import DataError, Fault, UsageError
 
 _ENDING = "_samples.jsonl"
-_UNNAMED = "unnamed"
-"""Stands for a result without a name."""
+_UNNAMED = "unnamed"  # stands for a result without a name
 _COLUMNS = [
     "file", "run", "model", "benchmark", "metric", "item", "trial", "content", "answer", "score",
     "verdict", "failed",

@@ -17,6 +17,8 @@ _NOT_SCORES = re.compile(
     r"|perplexity|bits_per_byte|logprob_per_byte|estimated_.*"
 )
 """Statistics of HELM that say how a request went, not whether its answer is right."""
+_MODEL = ("model", "model_deployment", "temperature")
+_TEST = ("method", "max_train_instances", "instructions")  # settings of a model, and of a test
 _NOT_TEST = ("model", "model_deployment", "data_augmentation")
 """Arguments in the name of a run that do not make it another test."""
 
@@ -98,27 +100,18 @@ def _run(file: Path, naming: Naming) -> Run:
     model, label = naming.of(file, folder.name, stated)
     named = [text for text in arguments if text.partition("=")[0] not in _NOT_TEST]
     benchmark = f"{scenario}:{','.join(named)}" if named else scenario
-    of_model = _texts(adapter, "model", "model_deployment", "temperature")
-    of_test = _texts(adapter, "method", "max_train_instances", "instructions")
+    known = {name: str(value) for name, value in adapter.items() if value not in (None, "")}
+    of_model, of_test = ({k: known[k] for k in keys if k in known} for keys in (_MODEL, _TEST))
     return Run(model, benchmark, str(file), of_model, of_test, folder=label)
 
 
 def _parsed(name: str) -> tuple[str, list[str]]:
-    """Return scenario and arguments of a run's name, as HELM or a file system spells it.
-
-    The scenario may hold an equals sign, as that of dyck_language does.
-
-    >>> _parsed("mmlu:subject=art,model=org_m"), _parsed("dyck_language_np=3-model=org_m")
-    (('mmlu', ['subject=art', 'model=org_m']), ('dyck_language_np=3', ['model=org_m']))
-    """
+    """Return scenario and arguments of a run's name, as HELM or a file system spells it."""
+    # The scenario may hold an equals sign, as dyck_language_np=3 does.
     found = re.fullmatch(r"([^:,]*?):([^:=,]+=.*)", name)
     # A file system without colons has hyphens in their place.
     found = found or re.fullmatch(r"([^:,]*?)-([^:=,\-]+=.*)", name)
     return (found[1], found[2].split(",")) if found else (name, [])
-
-
-def _texts(values: Mapping[str, Any], *names: str) -> dict[str, str]:
-    return {name: str(values[name]) for name in names if values.get(name) not in (None, "")}
 
 
 def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> list[Trial]:
@@ -133,8 +126,10 @@ def _trials(file: Path, run: Run, importing: Importing, advance: Advance) -> lis
                 perturbed += 1
                 continue
             known = scores.get(key, {})
-            if odd := [name for name in own if not _same(known.get(name, own[name]), own[name])]:
-                raise ValueError(f"has another value of '{odd[0]}' than before")
+            for name, value in own.items():
+                before = known.get(name, value)
+                if value != before and not (is_nan(value) and is_nan(before)):  # NaN: missing
+                    raise ValueError(f"has another value of '{name}' than before")
             scores[key], rows[key] = known | own, row
     importing.left_out.add(run.benchmark, "perturbed instance", perturbed)
     answers, texts, instances = _states(file.with_name("scenario_state.json"))
@@ -155,19 +150,11 @@ def _scores(row: Mapping[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
     found = {}
     for stat in stats:
         name = part({"stat": stat}, "stat", "name")
-        if not isinstance(name.get("name"), str) or name.get("perturbation"):
+        stated = name.get("name")
+        if not isinstance(stated, str) or name.get("perturbation") or _NOT_SCORES.fullmatch(stated):
             continue
-        if _NOT_SCORES.fullmatch(name["name"]):
-            continue
-        count = stat.get("count", 1)
-        value = stat.get("mean", stat.get("sum"))
-        found[name["name"]] = value if count else None
+        found[stated] = stat.get("mean", stat.get("sum")) if stat.get("count", 1) else None
     return (item, str(trial if trial is not None else "")), found
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, or both NaN, which HELM writes and is missing."""
-    return bool(one == other) or (is_nan(one) and is_nan(other))
 
 
 def _states(

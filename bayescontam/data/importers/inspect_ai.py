@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 from urllib.parse import unquote, urlparse
 
 from bayescontam._bounds import Bounds
@@ -37,14 +37,14 @@ type NoAnswer = Literal["incorrect", "leave-out"]
 """What becomes of refusals and other lacking answers ("N")."""
 
 _SPELLED = {"P": "partial credit (P)", "N": "no answer (N)"}
+_LETTERS = {"C": 1.0, "I": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _HOW = {
     "max_connections", "adaptive_connections", "max_retries", "timeout", "attempt_timeout", "seed",
     "batch", "cache",
 }  # fmt: skip
 """Options of generation that do not make it another model."""
-_LARGE = 2_000_000
-"""Bytes of compressed logs that take about two seconds to read."""
+_LARGE = 2_000_000  # bytes of compressed logs that take about two seconds to read
 _METRIC = "score"
 _UNSCORED = "no score of the scorer chosen"
 
@@ -63,88 +63,67 @@ class Scoring:
         check_choice("no_answer", self.no_answer, NoAnswer)
         check_threshold(self.threshold)
 
+    @property
+    def _choices(self) -> dict[str, str]:
+        return {"P": self.partial, "N": self.no_answer}
+
     def read(self, value: Any) -> float | str:
         """Return 1 (correct) or 0, or why there is none."""
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            return "unscored"
-        if isinstance(value, bool):
-            return float(value)
         if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, int | float):
-            return self._number(number(value))
-        raise ValueError(f"is {format_value(repr(value))}; allowed is one number or text")
-
-    def _text(self, value: str) -> float | str:
-        if value in ("C", "I"):
-            return float(value == "C")
-        if value == "P":
-            if self.partial == "error":
-                raise ValueError(
-                    "is partial credit (P); say what it counts as (partial, --partial)"
-                )
-            return self._taken("P", self.partial)
-        if value == "N":
-            return self._taken("N", self.no_answer)
-        if value.strip().lower() in _WORDS:
-            return _WORDS[value.strip().lower()]
-        try:
-            spelled = float(value)
-        except ValueError:
-            raise ValueError(f"is {format_value(value)}; allowed are C, I, P, N, yes, no") from None
-        return "unscored" if math.isnan(spelled) else self._number(spelled)
-
-    def _taken(self, letter: str, choice: str) -> float | str:
-        return _SPELLED[letter] if choice == "leave-out" else float(choice == "correct")
-
-    def _number(self, value: float) -> float:
-        if self.threshold is not None:
-            return float(value >= self.threshold)
-        if value not in (0.0, 1.0):
+            if choice := self._choices.get(value):
+                return self._taken(value, choice)
+            known = _LETTERS.get(value, _WORDS.get(value.strip().lower()))
+            if known is not None:
+                return known
+            try:
+                found = float(value)
+            except ValueError:
+                problem = f"is {format_value(value)}; allowed are C, I, P, N, yes, no"
+                raise ValueError(problem) from None
+        elif isinstance(value, int | float | None):
+            found = number(value)
+        else:
+            raise ValueError(f"is {format_value(repr(value))}; allowed is one number or text")
+        if math.isnan(found):
+            return "unscored"
+        if self.threshold is not None and not isinstance(value, bool):
+            return float(found >= self.threshold)
+        if found not in (0.0, 1.0):
             raise ValueError(
-                f"is {value:g}, neither 0 nor 1; give the value from which an answer is correct "
+                f"is {found:g}, neither 0 nor 1; give the value from which an answer is correct "
                 "(threshold, --threshold)"
             )
-        return value
+        return found
+
+    def _taken(self, letter: str, choice: str) -> float | str:
+        if choice == "error":
+            raise ValueError("is partial credit (P); say what it counts as (partial, --partial)")
+        return _SPELLED[letter] if choice == "leave-out" else float(choice == "correct")
 
     def notes(self, values: Iterable[Any]) -> list[str]:
         """Say how many of the values taken are letters that were counted as an answer."""
         counts = Counter(value for value in values if isinstance(value, str))
-        choices = {"P": self.partial, "N": self.no_answer}
         return [
             f"{counts[letter]:,} trials with {_SPELLED[letter]} count as {choice}"
-            for letter, choice in choices.items()
+            for letter, choice in self._choices.items()
             if counts[letter] and choice != "leave-out"
         ]
 
 
-def named_values(scores: dict[str, Any] | None) -> Iterator[tuple[str, Any, str | None]]:
-    """Give name, value and answer of each score of a sample; of a dictionary its entries."""
-    for name, score in (scores or {}).items():
-        value = score.value
-        if isinstance(value, dict):
-            for key, entry in value.items():
-                yield f"{name}.{key}", entry, score.answer
-        else:
-            yield name, value, score.answer
-
-
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """What counts of a sample."""
 
-    key: str
+    key: str  # names it in all logs that hold it
     item: str
     epoch: str
     text: str
-    values: dict[str, Any]
+    values: dict[str, Any]  # by score; of a score that is a dictionary, by entry
     answers: dict[str, str]
     failed: bool
     extra: tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class InspectLog:
+class InspectLog(NamedTuple):
     """What counts of a log."""
 
     run: Run
@@ -187,7 +166,14 @@ def read_log(
     try:
         header = reader.read_eval_log(str(file), header_only=True)
         summaries = reader.read_eval_log_sample_summaries(str(file))
-        invalid = _invalid(str(file), reader) if header.invalidated else set()
+        invalid = set()
+        if header.invalidated:  # only whole samples show which
+            whole = reader.read_eval_log_samples(
+                str(file),
+                all_samples_required=False,
+                exclude_fields={"messages", "events", "attachments"},
+            )
+            invalid = {(str(each.id), each.epoch) for each in whole if each.invalidation}
     except MemoryError:
         raise
     # A damaged log fails anywhere in the reader, of its own kind in each place.
@@ -202,25 +188,24 @@ def read_log(
         return _without_samples(file, left_out)
     samples, seen = [], set()
     for found in summaries:
-        place = f"sample {found.id}, epoch {found.epoch}"
-        if (str(found.id), found.epoch) in seen:
+        key, place = (str(found.id), found.epoch), f"sample {found.id}, epoch {found.epoch}"
+        if key in seen:
             left_out.broken(str(file), place, "occurs twice")
         elif found.error and errors == "leave-out":
             left_out.add(spec.task, "error in the sample")
-        elif (str(found.id), found.epoch) in invalid:
+        elif key in invalid:
             left_out.add(spec.task, "sample was invalidated")
         else:
             try:
                 samples.append(_sample(found, spec.eval_id, extra))
             except TypeError as error:
                 left_out.broken(str(file), place, str(error))
-        seen.add((str(found.id), found.epoch))
+        seen.add(key)
     wanted = len(spec.dataset.sample_ids or []) * (spec.config.epochs or 1)
     left_out.add(spec.task, "sample was not run", max(wanted - len(seen), 0))
     run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec), spec.eval_id)
     version = str((spec.packages or {}).get("inspect_ai", "unknown"))
-    created = str(spec.created)
-    return [InspectLog(run, version, header.status, created, samples)]
+    return [InspectLog(run, version, header.status, str(spec.created), samples)]
 
 
 def _is_header(file: Path) -> bool:
@@ -247,26 +232,28 @@ def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
     texts = found.input
     if not isinstance(texts, str):
         texts = [(message.role, message.text) for message in texts]
-    named = list(named_values(found.scores))
-    key = found.uuid or f"{eval_id} {found.id} {found.epoch}"
+    values: dict[str, Any] = {}
+    answers: dict[str, str] = {}
+    for name, score in (found.scores or {}).items():
+        entries = score.value if isinstance(score.value, dict) else None
+        own = (
+            {name: score.value}
+            if entries is None
+            else {f"{name}.{k}": v for k, v in entries.items()}
+        )
+        values |= own
+        if score.answer is not None:
+            answers |= dict.fromkeys(own, str(score.answer))
     return Sample(
-        key,
+        found.uuid or f"{eval_id} {found.id} {found.epoch}",
         str(found.id),
         str(found.epoch),
         fingerprint(texts),
-        {name: value for name, value, _ in named},
-        {name: str(answer) for name, _, answer in named if answer is not None},
+        values,
+        answers,
         bool(found.error),
         extra.values(row),
     )
-
-
-def _invalid(file: str, reader: ModuleType) -> set[tuple[str, int]]:
-    """Return which samples of a log were invalidated; only whole samples show it."""
-    samples = reader.read_eval_log_samples(
-        file, all_samples_required=False, exclude_fields={"messages", "events", "attachments"}
-    )
-    return {(str(sample.id), sample.epoch) for sample in samples if sample.invalidation}
 
 
 def _of_model(spec: Any) -> dict[str, str]:
@@ -352,74 +339,57 @@ def import_inspect(
         for log in read_log(file, reader, extra, errors, left_out)
     ]
     left_out.raise_if_broken()
-    taken = select("scorer", scorer, _candidates(logs), "samples")
-    outcomes = _Outcomes(scoring, taken, left_out)
-    # By time, so that a sample is of the run in which it was answered, not of one resumed later.
-    trials = [outcomes.read(log) for log in sorted(logs, key=lambda log: log.created)]
-    if outcomes.faults:
-        raise DataError(outcomes.faults)
+    candidates: dict[str, Counter[str]] = {}
+    for log in logs:
+        for sample in log.samples:
+            if sample.values:
+                candidates.setdefault(log.run.benchmark, Counter()).update(list(sample.values))
+    taken = select("scorer", scorer, candidates, "samples")
+    scored, notes = _scored(logs, scoring, taken, left_out)
     return importing.table_of(
-        [log for log in trials if log.trials],
+        [log for log in scored if log.trials],
         "Inspect",
         unit="sample",
         hint="what a data set has on samples is in 'metadata', such as metadata.level",
-        notes=[
-            *_not_ended(logs),
-            *scoring.notes(outcomes.values),
-            *error_notes(outcomes.failed, "sample"),
-        ],
+        notes=[*_not_ended(logs), *notes],
         choice=lambda task, metric: taken[task],
     )
 
 
-def _candidates(logs: Sequence[InspectLog]) -> dict[str, Counter[str]]:
-    """Return for each task which scores its samples have, and how often."""
-    found: dict[str, Counter[str]] = {}
-    for log in logs:
-        for sample in log.samples:
-            found.setdefault(log.run.benchmark, Counter()).update(list(sample.values))
-    return {task: counts for task, counts in found.items() if counts}
-
-
-class _Outcomes:
-    """Outcomes of samples by the scorer of their task, with what was wrong and left out."""
-
-    def __init__(self, scoring: Scoring, taken: Mapping[str, str], left_out: LeftOut) -> None:
-        self._scoring, self._taken, self._left_out = scoring, taken, left_out
-        self._ran: dict[str, str] = {}
-        self.faults: list[Fault] = []
-        self.values: list[Any] = []
-        """Values that were scored."""
-        self.failed = 0
-
-    def read(self, log: InspectLog) -> Log:
-        """Return the samples of a log that have an outcome."""
+def _scored(
+    logs: Sequence[InspectLog], scoring: Scoring, taken: Mapping[str, str], left_out: LeftOut
+) -> tuple[list[Log], list[str]]:
+    """Return the samples that have an outcome by the scorer of their task, and notes on them."""
+    ran: dict[str, str] = {}
+    faults, values, failed, scored = [], [], 0, []
+    # By time, so that a sample is of the run in which it was answered, not of one resumed later.
+    for log in sorted(logs, key=lambda log: log.created):
         task, trials = log.run.benchmark, []
-        scorer = self._taken.get(task, "")
+        scorer = taken.get(task, "")
         for sample in log.samples:
             value = _value(sample, scorer)
+            outcome: float | str = 0.0 if sample.failed else _UNSCORED
             try:
-                outcome = self._outcome(sample, value)
+                if not sample.failed and value is not _UNSCORED:
+                    outcome = scoring.read(value)
             except ValueError as error:
                 place = f"sample '{printable(sample.item, 60)}': {printable(scorer, 60)}"
-                self.faults.append(Fault(log.run.file, f"{place} {error}"))
+                faults.append(Fault(log.run.file, f"{place} {error}"))
                 continue
-            run = self._ran.setdefault(sample.key, log.run.key)
+            run = ran.setdefault(sample.key, log.run.key)
             if isinstance(outcome, str):
-                self._left_out.add(task, outcome)
+                left_out.add(task, outcome)
                 continue
-            self.failed += sample.failed
-            self.values.append(sample.values.get(scorer))
+            failed += sample.failed
+            values.append(sample.values.get(scorer))
             answer, scores = sample.answers.get(scorer), {_METRIC: outcome}
             trials.append(
                 Trial(sample.item, scores, sample.epoch, answer, sample.text, sample.extra, run=run)
             )
-        return Log(log.run, trials, version=log.version)
-
-    def _outcome(self, sample: Sample, value: Any) -> float | str:
-        if sample.failed:
-            return 0.0
-        return _UNSCORED if value is _UNSCORED else self._scoring.read(value)
+        scored.append(Log(log.run, trials, version=log.version))
+    if faults:
+        raise DataError(faults)
+    return scored, [*scoring.notes(values), *error_notes(failed, "sample")]
 
 
 def _value(sample: Sample, scorer: str) -> Any:

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,8 +21,7 @@ from bayescontam.errors import BayescontamError
 _NAMED = re.compile(
     r"details_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\d(?:T\d\d-\d\d-\d\d(?:\.\d+)?)?))?\.parquet"
 )
-_BATCH = 1000
-"""Rows that are read at once."""
+_BATCH = 1000  # rows that are read at once
 _METRICS = ("metric", "metrics", "__metric__")
 _DOCUMENTS = ("doc", "__doc__")
 _ANSWERS = ("model_response", "__model_response__", "predictions")
@@ -79,23 +78,18 @@ def import_lighteval(
     naming = Naming(model, "neither a folder details/MODEL/DATE nor results name the model")
     logs = [Log(_run(file, naming), _trials(file, importing)) for file in importing.each(files)]
     naming.check()
+    alike: dict[str, int] = {}
+    for log in logs:
+        count = len(log.trials) - len({trial.item for trial in log.trials})
+        alike[log.run.benchmark] = max(count, alike.get(log.run.benchmark, 0))
     return importing.table_of(
         [log for log in logs if log.trials],
         "lighteval",
         metric=metric,
         threshold=threshold,
         hint="documents are in 'doc', such as doc.query",
-        notes=_alike(logs),
+        notes=[alike_note(benchmark, count) for benchmark, count in alike.items() if count],
     )
-
-
-def _alike(logs: Sequence[Log]) -> list[str]:
-    """Note how many documents have the question and the choices of another."""
-    again: dict[str, int] = {}
-    for log in logs:
-        count = len(log.trials) - len({trial.item for trial in log.trials})
-        again[log.run.benchmark] = max(count, again.get(log.run.benchmark, 0))
-    return [alike_note(benchmark, count) for benchmark, count in again.items() if count]
 
 
 def _run(file: Path, naming: Naming) -> Run:
@@ -122,11 +116,7 @@ def _run(file: Path, naming: Naming) -> Run:
 
 
 def _task(text: str) -> tuple[str, str, str]:
-    """Return suite, task and number of examples shown.
-
-    >>> _task("lighteval|gsm8k|5"), _task("gsm8k|0"), _task("gsm8k")
-    (('lighteval', 'gsm8k', '5'), ('', 'gsm8k', '0'), ('', 'gsm8k', ''))
-    """
+    """Return suite, task and number of examples shown, of ``suite|task|5`` or ``task|5``."""
     parts = text.split("|")
     if len(parts) >= 3 and parts[2].isdigit():
         return parts[0], parts[1], parts[2]
@@ -160,7 +150,13 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
                 advice="give details_TASK_DATE.parquet of lighteval",
             )
             return []
-        for number, row in enumerate(_rows(file, source), start=1):
+        # One by one, since each may be long.
+        rows = (
+            batch.slice(at, 1).to_pylist()[0]
+            for batch in parquet_batches(file, source, _BATCH)
+            for at in range(len(batch))
+        )
+        for number, row in enumerate(rows, start=1):
             with importing.row(file, f"row {number}"):
                 scores, extra = _struct(row[scored]), importing.extra.values(row)
                 item = _item(row, number)
@@ -171,13 +167,6 @@ def _trials(file: Path, importing: Importing) -> list[Trial]:
         importing.left_out.broken(source, "as a Parquet file", problem)
         return []
     return trials
-
-
-def _rows(file: Path, source: str) -> Iterator[dict[str, Any]]:
-    """Give the rows of a file; one by one, since each may be long."""
-    for batch in parquet_batches(file, source, _BATCH):
-        for row in range(len(batch)):
-            yield batch.slice(row, 1).to_pylist()[0]
 
 
 def _struct(value: Any) -> dict[str, Any]:

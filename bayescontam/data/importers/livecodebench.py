@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from math import isclose
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
+from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.dates import read_days
 from bayescontam.data.importers.base import MARK, Paths
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
@@ -21,10 +21,8 @@ from bayescontam.data.validation import FaultList
 from bayescontam.errors import DataError, Fault, UsageError
 
 _PASSED = "pass@1"
-_OWN = re.compile(r"\(n\s*=\s*(\d+)\)")
-"""In the name of a model: how many generations it has."""
-_MOST = 100
-"""Most generations that are recognised from shares in per cent."""
+_OWN = re.compile(r"\(n\s*=\s*(\d+)\)")  # in the name of a model: how many generations it has
+_MOST = 100  # most generations that are recognised from shares in per cent
 
 
 class _Row(NamedTuple):
@@ -100,30 +98,23 @@ def import_livecodebench(
         lambda folder: folder.rglob("performances_generation*.json"),
         "holds no performances_generation.json",
     )
-    rows: list[_Row] = []
+    read: list[_Row] = []
     models: dict[str, tuple[str, str | None]] = {}
     for file in files:
         content = json_object(file)
-        rows += _rows(content, str(file), importing)
+        read += _rows(content, str(file), importing)
         models |= _models(content)
     importing.left_out.raise_if_broken()
-    names = sorted({row.model for row in rows})
+    rows = pd.DataFrame(read, columns=_Row._fields)
+    names = sorted(rows["model"].unique())
     dates, notes = _cutoffs(cutoffs, names, models)
     numbers, more = _numbers(rows, names, generations)
-    trials = pd.DataFrame(
-        {
-            "model": [row.model for row in rows],
-            "benchmark": [row.benchmark for row in rows],
-            "item": [row.item for row in rows],
-            "correct": _counts(rows, numbers),
-            "out_of": [numbers[row.model] for row in rows],
-            "run": [row.file for row in rows],
-            "file": [row.file for row in rows],
-            MARK + "released": pd.Series([row.released for row in rows], dtype=object),
-            MARK + "cutoff": pd.Series([dates.get(row.model) for row in rows], dtype=object),
-        }
+    trials = rows[["model", "benchmark", "item", "file"]].assign(
+        correct=_counts(rows, numbers), out_of=rows["model"].map(numbers), run=rows["file"]
     )
-    trials = importing.extra.added_to(trials, [row.extra for row in rows])
+    trials[MARK + "released"] = pd.Series([row.released for row in read], dtype=object)
+    trials[MARK + "cutoff"] = pd.Series([dates.get(name) for name in rows["model"]], dtype=object)
+    trials = importing.extra.added_to(trials, rows["extra"].tolist())
     importing.extra.check(trials, "row", "such as difficulty")
     chosen = dict.fromkeys(trials["benchmark"], _PASSED)
     return importing.table(trials, chosen, [*notes, *more])
@@ -172,9 +163,8 @@ def _day(value: Any) -> str | None:
         try:
             return datetime.fromtimestamp(value / 1000, UTC).date().isoformat()
         except (OverflowError, OSError) as error:
-            raise ValueError(
-                f"date {printable(repr(value), 60)} is beyond all calendars"
-            ) from error
+            shown = printable(repr(value), 60)
+            raise ValueError(f"date {shown} is beyond all calendars") from error
     if isinstance(value, str):
         return datetime.fromisoformat(value).date().isoformat()
     raise ValueError(
@@ -251,15 +241,15 @@ def _table(path: Path) -> dict[str, str | None]:
 
 
 def _numbers(
-    rows: Sequence[_Row], names: Sequence[str], given: int | None
+    rows: pd.DataFrame, names: Sequence[str], given: int | None
 ) -> tuple[dict[str, int], list[str]]:
     """Return the number of generations of each model, and notes on it."""
     own = {name: int(found[1]) for name in names if (found := _OWN.search(name))}
     if given is not None:
         return {name: own.get(name, given) for name in names}, []
-    shares = {row.percent for row in rows if row.model not in own}
-    fitting = (n for n in range(1, _MOST + 1) if all(_whole(share, n) for share in shares))
-    number = next(fitting, None)
+    others = rows[~rows["model"].isin(own)]
+    shares = others["percent"].unique()
+    number = next((n for n in range(1, _MOST + 1) if _are_shares(shares, n).all()), None)
     if number is None:
         raise UsageError(
             "--generations: needed, because no number up to 100 fits the shares in 'pass@1'"
@@ -268,12 +258,10 @@ def _numbers(
         f"'{_PASSED}' is a share of {number} generations for each problem, the smallest number "
         "that all shares allow; --generations gives another"
     ]
-    ends = {name: True for name in names if name not in own and number > 1}
-    for row in rows:
-        if row.percent not in (0.0, 100.0):
-            ends.pop(row.model, None)
-    passed = {row.model for row in rows if row.percent == 100.0}
-    if single := [name for name in ends if name in passed]:
+    ends = others["percent"].isin([0.0, 100.0]).groupby(others["model"]).all()
+    passed = (others["percent"] == 100.0).groupby(others["model"]).any()
+    single = ends.index[ends & passed]
+    if number > 1 and len(single):
         notes.append(
             f"all shares of {join_list(single)} are 0 or 100: if these are single generations, "
             f"they count {number} times too much"
@@ -281,22 +269,21 @@ def _numbers(
     return {name: own.get(name, number) for name in names}, notes
 
 
-def _whole(percent: float, number: int) -> bool:
-    count = percent * number / 100
-    # Files round shares to some decimals.
-    return isclose(count, round(count), abs_tol=number * 5e-4)
+def _are_shares(percent: FloatArray, number: Any) -> BoolArray:
+    """Return which shares in per cent, rounded to some decimals, can be of so many generations."""
+    counts = percent * number / 100
+    return np.asarray(np.abs(counts - np.rint(counts)) <= number * 5e-4)
 
 
-def _counts(rows: Sequence[_Row], numbers: Mapping[str, int]) -> list[int]:
+def _counts(rows: pd.DataFrame, numbers: Mapping[str, int]) -> IntArray:
     """Return how many generations passed."""
-    faults: dict[tuple[str, str], Fault] = {}
-    for row in rows:
-        if not _whole(row.percent, numbers[row.model]):
-            problem = (
-                f"{row.place}: '{_PASSED}' {row.percent:g} of {printable(row.model, 60)} is no "
-                f"share of {numbers[row.model]} generations"
-            )
-            faults.setdefault((row.file, row.model), Fault(row.file, problem))
+    percent, of = rows["percent"].to_numpy(dtype=float), rows["model"].map(numbers).to_numpy()
+    odd = rows[~_are_shares(percent, of)].drop_duplicates(["file", "model"])
+    faults = []
+    for row in map(_Row._make, odd.to_numpy().tolist()):
+        share = f"'{_PASSED}' {row.percent:g} of {printable(row.model, 60)}"
+        problem = f"{row.place}: {share} is no share of {numbers[row.model]} generations"
+        faults.append(Fault(row.file, problem))
     if faults:
-        raise DataError(list(faults.values()), "give their number (generations, --generations)")
-    return [round(row.percent * numbers[row.model] / 100) for row in rows]
+        raise DataError(faults, "give their number (generations, --generations)")
+    return np.rint(percent * of / 100).astype(np.int64)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -43,8 +43,7 @@ _SAMPLES = (
     re.compile(r"(?P<date>\d{8}_\d{4,6})_samples_(?P<task>.+?)\.jsonl?" + _PACKED),
 )
 _OLD_RESULTS = "results.json"
-UNFILTERED = "none"
-"""Name that the tool gives to the filter of a task that has none."""
+UNFILTERED = "none"  # name that the tool gives to the filter of a task that has none
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 """Model arguments that name the model, as the tool looks for them."""
 _HOW = {
@@ -55,6 +54,8 @@ _HOW = {
     "tokenized_requests", "seed",
 }  # fmt: skip
 """Model arguments that say how and where it ran, not which model it is."""
+_PROMPTS = ("chat_template_sha", "system_instruction_sha")
+_OF_TASK = {"version": "versions", "n-shot": "n-shot"}
 _FIXED = {
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics",
     "doc_hash", "prompt_hash", "target_hash", "task_name", "input",
@@ -77,12 +78,10 @@ class Samples:
     """A file of samples, and the run that it is of."""
 
     run: Run
-    results: Mapping[str, Any]
-    """What the results file of the run holds."""
+    results: Mapping[str, Any]  # what the results file of the run holds
     random_name: bool
     """Whether the tool made up the model's name, so that the kind of model stands for it."""
-    rows: dict[str, list[Row]] = field(default_factory=dict)
-    """By filter."""
+    rows: dict[str, list[Row]] = field(default_factory=dict)  # by filter
     unnamed: int = 0
     """Filters whose rows do not name them, and that were named by their order; 0 if none."""
 
@@ -95,11 +94,6 @@ class Samples:
     def filters(self) -> tuple[str, ...] | None:
         """Filters of the task in the order of its configuration; None if that is unknown."""
         return part(self.results, "configs").get(self.task)
-
-    @property
-    def version(self) -> str:
-        """Version of the tool, "" if it is not stated."""
-        return str(self.results.get("lm_eval_version") or "")
 
 
 class ResultsFiles:
@@ -141,21 +135,24 @@ def _samples(path: Path, naming: Naming, files: ResultsFiles) -> Samples:
     date = (named["date"] if named else None) or ""
     results = files.of(path, date or None)
     task = named["task"] if named else _old_task(path, results)
-    given = _arguments(part(results, "config").get("model_args"))
-    model, folder = naming.of(path, path.resolve().parent.name, _model(results, given))
+    config = part(results, "config")
+    given = _arguments(config.get("model_args"))
+    named_by = next((given[name] for name in _NAMING if name in given), None)
+    # Without such an argument the tool makes up a name, another one in each run.
+    stated = named_by or str(config.get("model") or "")
+    model, folder = naming.of(path, path.resolve().parent.name, stated)
     id_ = f"{folder}/{date}" if date else ""
-    settings = _of_model(results, given), _of_task(results, task)
-    random_name = not folder and not any(name in given for name in _NAMING) and bool(results)
-    return Samples(Run(model, task, str(path), *settings, id_, folder), results, random_name)
-
-
-def _subtasks(results: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the subtasks of each group that a results file states."""
-    return {
-        name: [part for part in parts if isinstance(part, str)]
-        for name, parts in part(results, "group_subtasks").items()
-        if isinstance(parts, list)
-    }
+    random_name = not folder and named_by is None and bool(results)
+    # What is absent has the tool's default.
+    settings: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
+    settings |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
+    settings |= {name: results.get(name) for name in _PROMPTS}
+    of_model = {name: str(value) for name, value in settings.items() if value}
+    tested = {name: part(results, key) for name, key in _OF_TASK.items()}
+    of_task = {name: str(values[task]) for name, values in tested.items() if task in values}
+    return Samples(
+        Run(model, task, str(path), of_model, of_task, id_, folder), results, random_name
+    )
 
 
 def _named(path: Path) -> re.Match[str] | None:
@@ -167,7 +164,9 @@ def _filters_of_task(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of a task's filters; of one that configures none, the tool's own."""
     listed = config.get("filter_list")
     named = (
-        [part({"f": own}, "f").get("name") for own in listed] if isinstance(listed, list) else []
+        [own.get("name") for own in listed if isinstance(own, Mapping)]
+        if isinstance(listed, list)
+        else []
     )
     return tuple(str(name) for name in named if name) or (UNFILTERED,)
 
@@ -202,26 +201,6 @@ def _arguments(given: Any) -> dict[str, str]:
     return {name: str(value) for name, value in part({"given": given}, "given").items()}
 
 
-def _model(results: Mapping[str, Any], given: Mapping[str, str]) -> str:
-    named = next((given[name] for name in _NAMING if name in given), None)
-    # Without such an argument the tool makes up a name, another one in each run.
-    return named or str(part(results, "config").get("model") or "")
-
-
-def _of_model(results: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
-    """Return settings that make it another model; what is absent has the tool's default."""
-    config = part(results, "config")
-    found: dict[str, Any] = {name: given[name] for name in given if name not in _HOW}
-    found |= {"model_source": config.get("model"), "gen_kwargs": config.get("gen_kwargs")}
-    found |= {name: results.get(name) for name in ("chat_template_sha", "system_instruction_sha")}
-    return {name: str(value) for name, value in found.items() if value}
-
-
-def _of_task(results: Mapping[str, Any], task: str) -> dict[str, str]:
-    found = {"version": part(results, "versions"), "n-shot": part(results, "n-shot")}
-    return {name: str(values[task]) for name, values in found.items() if task in values}
-
-
 def _read(samples: Samples, importing: Importing, advance: Advance) -> None:
     """Read the rows of a file of samples."""
     file, left_out = Path(samples.run.file), importing.left_out
@@ -242,10 +221,8 @@ def _read(samples: Samples, importing: Importing, advance: Advance) -> None:
             if not isinstance(name, str):
                 raise TypeError(f"'filter' is {printable(repr(name), 60)}; allowed is text")
             if (name, row.doc_id) in seen:
-                raise ValueError(
-                    f"document {row.doc_id} again, with filter '{printable(name, 60)}'; each "
-                    "occurs once in a run"
-                )
+                again = f"document {row.doc_id} again, with filter '{printable(name, 60)}'"
+                raise ValueError(f"{again}; each occurs once in a run")
             seen.add((name, row.doc_id))
             samples.rows.setdefault(name, []).append(row)
     found = _by_order(samples, unnamed, left_out)
@@ -263,9 +240,8 @@ def _by_order(
     """Name the filters of rows that do not, in the order of the task's configuration."""
     names = samples.filters
     if names is None:
-        names = tuple(f"unnamed-{place + 1}" for place in range(len(unnamed)))
-        if len(unnamed) < 2:
-            names = (UNFILTERED,)
+        numbered = (f"unnamed-{place + 1}" for place in range(len(unnamed)))
+        names = tuple(numbered) if len(unnamed) > 1 else (UNFILTERED,)
     if len(unnamed) > len(names):
         again = {row.doc_id for rows in unnamed[len(names) :] for row in rows}
         left_out.broken(
@@ -289,19 +265,17 @@ def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
     if not isinstance(given, str | None):
         raise TypeError(f"'doc_hash' is {printable(repr(given), 60)}; allowed is text")
     responses = (row.get("resps"), row.get("filtered_resps"))
+    content = given
+    if not given and "doc" in row:  # hashed as the tool does
+        content = sha256(json.dumps(row["doc"], indent=2, ensure_ascii=False).encode())
     return Row(
         str(row["doc_id"]),
         given,
-        given or (_hash(row["doc"]) if "doc" in row else None),
+        content,
         {key: row[key] for key in measured if key in row},
         fingerprint(responses) if any(responses) else None,
         extra.values(row),
     )
-
-
-def _hash(doc: Any) -> str:
-    """Return a document's hash as the tool computes it."""
-    return sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode())
 
 
 def import_lm_eval(
@@ -360,19 +334,25 @@ def import_lm_eval(
     naming.check()
     with importing.bar(files) as advance:
         for samples in read:
-            importing.groups.state(_subtasks(samples.results))
+            for group, parts in part(samples.results, "group_subtasks").items():
+                if isinstance(parts, list):
+                    importing.groups.state(group, (name for name in parts if isinstance(name, str)))
             _read(samples, importing, advance)
     importing.left_out.raise_if_broken()
     filters = _filters(read, filter)
-    named, notes = _items(read, filters)
-    logs = [_log(samples, filters, named, importing.left_out) for samples in read]
+    hashed, notes = _hashed(read, filters)
+    if made_up := sorted({samples.run.model for samples in read if samples.random_name}):
+        kinds = join_list(made_up)
+        notes.insert(0, f"no model argument names the model: it is called after its kind, {kinds}")
+    versions = [str(samples.results.get("lm_eval_version") or "unknown") for samples in read]
+    logs = [_log(samples, filters, hashed, importing.left_out) for samples in read]
     return importing.table_of(
         logs,
         "lm_eval",
         metric=metric,
         threshold=threshold,
         hint="documents are in 'doc', such as doc.subject",
-        notes=[*_notes(read), *notes],
+        notes=[*version_notes("lm_eval", versions, "files"), *notes],
         choice=lambda task, metric: f"{metric}, filter {filters[task]}",
     )
 
@@ -390,34 +370,28 @@ def _filters(read: Sequence[Samples], given: Names) -> dict[str, str]:
         if not several:
             raise
         first = several[0]
-        order = (
-            "are named after the task's configuration, in its order"
-            if first.filters
-            else "have numbers, in the order of the file, since no results file names them"
-        )
+        order = "have numbers, in the order of the file, since no results file names them"
+        if first.filters:
+            order = "are named after the task's configuration, in its order"
+        more = f" and {len(several) - 1} more files" if len(several) > 1 else ""
         raise UsageError(
-            f"{error}. {printable(first.run.file)}"
-            f"{f' and {len(several) - 1} more files' if len(several) > 1 else ''}: "
-            f"{first.unnamed} rows for each document that do not name their filters, which {order}"
+            f"{error}. {printable(first.run.file)}{more}: {first.unnamed} rows for each document "
+            f"that do not name their filters, which {order}"
         ) from error
 
 
-def _log(
-    samples: Samples, filters: Mapping[str, str], named: Mapping[str, str], left_out: LeftOut
-) -> Log:
+def _log(samples: Samples, filters: Mapping[str, str], hashed: Set[str], left_out: LeftOut) -> Log:
     """Return the rows of the filter that counts, as trials."""
     task = samples.task
     for name, others in samples.rows.items():
         if name != filters.get(task):
             left_out.add(task, f"rows of another filter: {printable(name, 60)}", len(others))
     rows = samples.rows.get(filters.get(task, ""), [])
-    by_hash = named.get(task) == "doc_hash"
     times: Counter[str] = Counter()
     trials = []
     # By number of the document, so that the order of rows does not number its repeats.
     for row in sorted(rows, key=lambda row: (len(row.doc_id), row.doc_id)):
-        item = str(row.doc_hash) if by_hash else row.doc_id
-        content = None if by_hash else row.content
+        item, content = (str(row.doc_hash), None) if task in hashed else (row.doc_id, row.content)
         trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.extra))
         times[item] += 1
     stated = part(samples.results, "higher_is_better", task)
@@ -425,44 +399,26 @@ def _log(
     return Log(samples.run, trials, lower)
 
 
-def _notes(read: Sequence[Samples]) -> list[str]:
-    notes = version_notes("lm_eval", (samples.version or "unknown" for samples in read), "files")
-    if unnamed := sorted({samples.run.model for samples in read if samples.random_name}):
-        notes.append(
-            f"no model argument names the model: it is called after its kind, {join_list(unnamed)}"
-        )
-    return notes
-
-
-def _items(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return for each task by what its items are named, and notes on it."""
-    named, notes = {}, []
+def _hashed(read: Sequence[Samples], filters: Mapping[str, str]) -> tuple[set[str], list[str]]:
+    """Return the tasks whose items are named by hashes of documents, and notes on names."""
+    hashed, notes = set(), []
     for task in filters:
-        mine = [samples for samples in read if samples.task == task]
-        if all(row.doc_hash for own in mine for rows in own.rows.values() for row in rows):
-            named[task] = "doc_hash"
-            notes += _alike(task, mine)
+        each = (rows for own in read if own.task == task for rows in own.rows.values())
+        pairs = {(row.doc_id, row.doc_hash) for rows in each for row in rows}
+        numbers, hashes = ({pair[side] for pair in pairs} for side in (0, 1))
+        name = printable(task)
+        if not all(hashes):
+            notes.append(
+                f"{name}: logs without hashes of documents, so that their numbers (doc_id) name "
+                "the items; make sure that all runs are of the same version of the task"
+            )
             continue
-        named[task] = "doc_id"
-        notes.append(
-            f"{printable(task)}: logs without hashes of documents, so that their numbers (doc_id) "
-            "name the items; make sure that all runs are of the same version of the task"
-        )
-    return named, notes
-
-
-def _alike(task: str, read: Sequence[Samples]) -> list[str]:
-    """Note where hashes and numbers of documents do not go together one to one."""
-    pairs = {
-        (row.doc_id, row.doc_hash) for own in read for rows in own.rows.values() for row in rows
-    }
-    numbers, hashes = ({pair[side] for pair in pairs} for side in (0, 1))
-    notes = []
-    if len(hashes) > len(numbers):
-        notes.append(
-            f"{printable(task)}: {len(hashes):,} different documents under {len(numbers):,} "
-            "numbers: runs are not of the same documents, and share only those that are alike"
-        )
-    if len(pairs) > len(hashes):
-        notes.append(alike_note(task, len(pairs) - len(hashes)))
-    return notes
+        hashed.add(task)
+        if len(hashes) > len(numbers):
+            notes.append(
+                f"{name}: {len(hashes):,} different documents under {len(numbers):,} numbers: runs "
+                "are not of the same documents, and share only those that are alike"
+            )
+        if len(pairs) > len(hashes):
+            notes.append(alike_note(task, len(pairs) - len(hashes)))
+    return hashed, notes

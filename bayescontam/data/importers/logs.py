@@ -47,10 +47,8 @@ from bayescontam.data.responses import Responses
 from bayescontam.data.validation import check_choice, format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
-_FEW = 10
-"""Items from which on a model that has all of them right, or none, is named."""
-LARGE = 50_000_000
-"""Bytes of logs that take about two seconds to import."""
+_FEW = 10  # items from which on a model that has all of them right, or none, is named
+LARGE = 50_000_000  # bytes of logs that take about two seconds to import
 _DEFAULTS = {"trial": "", "answer": None, "content": None, "out_of": 1}
 _ODD = (
     "choose another metric, or give the value from which an answer is correct, or up to which if "
@@ -193,15 +191,12 @@ class Trial(NamedTuple):
     item: str
     scores: Mapping[str, Any]
     """Value of each metric: a number, true or false, None, or a list of true and false."""
-    number: str = ""
-    """Which it is of several answers to the item in the run."""
-    answer: Hashable = None
-    """What the model said, or its hash; None if the log does not hold it."""
+    number: str = ""  # which it is of several answers to the item in the run
+    answer: Hashable = None  # what the model said, or its hash; None if the log does not hold it
     content: str | None = None
     """The item's text, or its hash; None if the item's name is one, or it is unknown."""
     extra: tuple[Any, ...] = ()
-    file: str = ""
-    """Log file, where a run has several; that of the run if it is empty."""
+    file: str = ""  # log file, where a run has several; that of the run if it is empty
     run: str = ""
     """What identifies its run, where a log repeats answers of others; the log's if it is empty."""
 
@@ -214,8 +209,7 @@ class Log:
     trials: list[Trial]
     lower_better: Mapping[str, bool] = field(default_factory=dict)
     """Metrics of which it is stated whether lower is better."""
-    version: str = ""
-    """Version of the tool, "" if it is not stated."""
+    version: str = ""  # version of the tool, "" if it is not stated
 
 
 class Importing:
@@ -296,8 +290,8 @@ class Importing:
             problem = f"no scored trial is left; left out: {printable(reasons) or 'nothing'}"
             advice = "check that these are the logs that you mean"
             raise DataError([Fault(self.source, problem)], advice)
-        missing = {name: value for name, value in _DEFAULTS.items() if name not in trials}
-        trials = trials.reset_index(drop=True).assign(**missing)
+        trials = trials.reset_index(drop=True)
+        trials = trials.assign(**{k: v for k, v in _DEFAULTS.items() if k not in trials})
         texts = texts or ("note" if self.differing == "pool" else "refuse")
         trials, runs, merged = distinct(trials, self.left_out, copies=self.copies, texts=texts)
         trials, chosen = self.groups.applied(trials, chosen)
@@ -365,7 +359,13 @@ class Importing:
             odd &= out_of <= 1
             missing += int(np.isnan(correct).sum())
             if odd.any() or (lower and threshold is None and len(values)):
-                refused.append(_refused(log, metric, values[odd], lower))
+                found = ", ".join(f"{value:g}" for value in np.unique(values[odd])[:5])
+                shown = printable(metric, 60)
+                problem = f"metric {shown} is not 0 or 1 in {odd.sum():,} rows, such as {found}"
+                if lower:
+                    scale = "so that 0 and 1 do not mean wrong and right"
+                    problem = f"lower is better for metric {shown}, {scale}"
+                refused.append(Fault(log.run.file, problem))
                 continue
             frame = pd.DataFrame(
                 {
@@ -399,27 +399,21 @@ def _candidates(logs: Sequence[Log], given: Names) -> dict[str, Counter[str]]:
         fitting = fit.setdefault(log.run.benchmark, set())
         for trial in log.trials:
             counts.update(trial.scores.keys())
-            fitting.update(name for name, value in trial.scores.items() if _fits(value))
+            fitting.update(
+                name
+                for name, value in trial.scores.items()
+                if isinstance(value, int | float | None) or _is_flags(value)
+            )
     if bare := sorted(name for name, counts in known.items() if not counts):
         raise UsageError(
             f"--metric: no metric in the logs of {join_list(bare)}: was it run to predict only?"
         )
-    wanted = as_list(given)
-
-    def may_count(benchmark: str, name: str) -> bool:
-        named = any(text == name or text.endswith(f"={name}") for text in wanted)
-        return named or not fit[benchmark] or name in fit[benchmark]
-
-    return {
-        benchmark: Counter(
-            {name: count for name, count in counts.items() if may_count(benchmark, name)}
-        )
-        for benchmark, counts in known.items()
-    }
-
-
-def _fits(value: Any) -> bool:
-    return value is None or isinstance(value, int | float) or _is_flags(value)
+    for benchmark, counts in known.items():
+        for name in list(counts):
+            named = any(f"={text}".endswith(f"={name}") for text in as_list(given))
+            if fit[benchmark] and name not in fit[benchmark] and not named:
+                del counts[name]
+    return known
 
 
 def _is_flags(value: Any) -> bool:
@@ -436,7 +430,13 @@ def _value(value: Any, log: Log, metric: str) -> tuple[float, int]:
     try:
         return number(value), 1
     except TypeError as error:
-        single = _single(log)
+        names = dict.fromkeys(name for trial in log.trials for name in trial.scores)
+        numbers = (int, float, type(None))
+        single = [
+            name
+            for name in names
+            if all(isinstance(trial.scores.get(name), numbers) for trial in log.trials)
+        ]
         others = f"; single numbers are in {join_list(single)}" if single else ""
         raise DataError(
             [Fault(log.run.file, f"metric {printable(metric, 60)} {error}")],
@@ -444,38 +444,17 @@ def _value(value: Any, log: Log, metric: str) -> tuple[float, int]:
         ) from error
 
 
-def _single(log: Log) -> list[str]:
-    """Return the metrics of a log that are numbers throughout."""
-    names = dict.fromkeys(name for trial in log.trials for name in trial.scores)
-    return [
-        name
-        for name in names
-        if all(isinstance(t.scores.get(name), int | float | None) for t in log.trials)
-    ]
-
-
-def _refused(log: Log, metric: str, odd: np.ndarray, lower: bool) -> Fault:
-    name = printable(metric, 60)
-    if lower:
-        problem = f"lower is better for metric {name}, so that 0 and 1 do not mean wrong and right"
-    else:
-        found = ", ".join(f"{value:g}" for value in np.unique(odd)[:5])
-        problem = f"metric {name} is not 0 or 1 in {len(odd):,} rows, such as {found}"
-    return Fault(log.run.file, problem)
-
-
 def _not_a_number(logs: Sequence[Log], names: Sequence[str], taken: Mapping[str, str]) -> list[str]:
     """Name models of which another metric is NaN throughout, as broken checkpoints have it."""
     notes = []
     for log, name in zip(logs, names, strict=True):
-        metric = taken.get(log.run.benchmark)
-        others = {other for trial in log.trials for other in trial.scores if other != metric}
-        broken = sorted(
+        others = {other for trial in log.trials for other in trial.scores}
+        others -= {taken.get(log.run.benchmark)}
+        if broken := sorted(
             other
             for other in others
             if all(is_nan(trial.scores.get(other)) for trial in log.trials)
-        )
-        if broken:
+        ):
             notes.append(
                 f"{printable(name, 80)} on {printable(log.run.benchmark, 60)}: {join_list(broken)} "
                 "is NaN throughout; a checkpoint that gives NaN has items right or wrong by their "

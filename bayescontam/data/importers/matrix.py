@@ -1,22 +1,24 @@
-"""Matrices of models by items to responses."""
+"""Matrices of models by items, and the input of py-irt (JSON Lines of subjects), to responses."""
 
 import os
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Unpack
 
 import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
-from bayescontam.data.importers.base import Names, check_threshold, scores
-from bayescontam.data.importers.logs import Imported, Importing
-from bayescontam.data.importers.py_irt import import_py_irt
+from bayescontam.data.importers.base import Names, Paths, check_threshold, number, objects, scores
+from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions, Trial
+from bayescontam.data.importers.runs import Run
 from bayescontam.data.tables import read_table
 from bayescontam.data.tools import import_advice, tool_of
 from bayescontam.data.validation import FaultList, check_choice, read_names, read_numbers
 from bayescontam.errors import UsageError
 
-type Items = Literal["columns", "rows"]
-"""Where the items of a matrix stand."""
+_ODD = "give the value from which a response is correct (threshold, --threshold)"
+_ENDINGS = (".jsonlines", ".jsonl", ".jsonlines.gz", ".jsonl.gz")
+type Items = Literal["columns", "rows"]  # where the items of a matrix stand
 
 
 def import_matrix(
@@ -99,7 +101,13 @@ def import_matrix(
     # Items of other benchmarks may have the same names.
     twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
     faults.flag(twice.to_numpy(), label, "{} stands in another row too", given)
-    values = _values(table, cells, threshold, faults)
+    allowed = "0, 1, true or false" if threshold is None else "a number"
+    values = np.empty((len(table), len(cells)))  # 0, 1, NaN where missing
+    for position, name in enumerate(cells):
+        numbers = read_numbers(table[name], words=True)
+        values[:, position], odd = scores(numbers, threshold)
+        problem = f"got {{}}, allowed is {allowed}, or nothing"
+        faults.flag(odd | np.isinf(numbers), name, problem, table[name])
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))
@@ -120,16 +128,79 @@ def import_matrix(
     return importing.table(trials[~missing], {})
 
 
-def _values(
-    table: pd.DataFrame, cells: list[str], threshold: float | None, faults: FaultList
-) -> np.ndarray:
-    """Return 0 and 1, NaN where missing, by row and column of the matrix."""
-    allowed = "0, 1, true or false" if threshold is None else "a number"
-    values = np.empty((len(table), len(cells)))
-    for position, name in enumerate(cells):
-        numbers = read_numbers(table[name], words=True)
-        correct, odd = scores(numbers, threshold)
-        odd |= np.isinf(numbers)
-        faults.flag(odd, name, f"got {{}}, allowed is {allowed}, or nothing", table[name])
-        values[:, position] = correct
-    return values
+def import_py_irt(
+    paths: Paths,
+    *,
+    benchmark: str,
+    threshold: float | None = None,
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Read the input of py-irt into a table of responses.
+
+    Each line is a subject (the model) with its responses by item. Items that a subject lacks are
+    missing, not incorrect.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files ``*.jsonlines`` or ``*.jsonl``, or folders that hold them.
+    benchmark : str
+        Name of the benchmark.
+    threshold, **options
+        See `LogOptions`.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    UsageError, DataError
+        If files are missing, a choice is needed or cannot be used, or lines cannot be used.
+
+    References
+    ----------
+    https://github.com/nd-ball/py-irt
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "r.jsonlines")
+    ...     _ = file.write_text('{"subject_id": "a", "responses": {"q1": 1, "q3": 0}}')
+    ...     found = import_py_irt(file, benchmark="quiz")
+    >>> found.frame[["item", "n_correct"]].to_numpy().tolist()
+    [['q1', 1], ['q3', 0]]
+    """
+    importing = Importing(paths, options)
+    files = importing.files(
+        lambda folder: (f for f in folder.rglob("*.json*") if f.name.endswith(_ENDINGS)),
+        "holds no *.jsonlines or *.jsonl; check the folder",
+    )
+    logs = [log for file in importing.each(files) for log in _logs(file, benchmark, importing)]
+    return importing.table_of(logs, "py-irt", threshold=threshold, unit="response", odd=_ODD)
+
+
+def _logs(file: Path, benchmark: str, importing: Importing) -> list[Log]:
+    left_out, source = importing.left_out, str(file)
+    logs: dict[str, Log] = {}
+    for place, row in objects(file, left_out, unique=True):
+        with importing.row(file, place):
+            subject, responses = row.get("subject_id"), row.get("responses")
+            if not isinstance(subject, str) or not isinstance(responses, dict):
+                raise TypeError(
+                    "has no text 'subject_id' and no object 'responses'; is this of py-irt?"
+                )
+            if subject in logs:
+                raise ValueError(f"subject '{printable(subject, 60)}' again; give one line")
+            extra = importing.extra.values(row)
+            trials = []
+            for item, value in responses.items():
+                try:
+                    trials.append(Trial(item, {"response": number(value)}, extra=extra))
+                except TypeError as error:
+                    where = f"{place}, item '{printable(item, 60)}'"
+                    problem = f"the response {error}; allowed are 0, 1, true, false and null"
+                    left_out.broken(source, where, problem)
+            logs[subject] = Log(Run(subject, benchmark, source), trials)
+    return list(logs.values())

@@ -13,7 +13,6 @@ from bayescontam.data.jsonl import json_object
 
 _DATE = re.compile(r"\d{8}_\d{6}")
 _ODD = "give results whose verdict is true or false, or choose another one (metric, --metric)"
-_WHOLE = "as results of OpenCompass"
 
 
 def import_opencompass(
@@ -84,12 +83,11 @@ def _results(folder: Path) -> Iterator[Path]:
 
 
 def _run(file: Path, naming: Naming) -> Run:
-    place = file.resolve()
-    label = place.parent.name
-    model, folder = naming.of(file, label, label if place.parent.parent.name == "results" else "")
-    dates = [parent.name for parent in place.parents if _DATE.fullmatch(parent.name)]
+    above = [parent.name for parent in file.resolve().parents]
+    model, folder = naming.of(file, above[0], above[0] if above[1:2] == ["results"] else "")
+    date = next((name for name in above if _DATE.fullmatch(name)), "")
     benchmark = original_name(file.name).partition(".json")[0]
-    id_ = "/".join([*dates[:1], folder]) if dates else ""
+    id_ = f"{date}/{folder}" if date else ""
     return Run(model, benchmark, str(file), id=id_, folder=folder)
 
 
@@ -99,7 +97,7 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
     if not isinstance(details, dict | list):
         importing.left_out.broken(
             str(file),
-            _WHOLE,
+            "as results of OpenCompass",
             f"there are no 'details' of samples, only {join_list(map(str, content))}",
             advice="run OpenCompass with --dump-eval-details",
         )
@@ -111,10 +109,12 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
         place = f"sample {key}"
         scores = _verdicts(entry, named) if isinstance(entry, dict) else {}
         if not scores:
+            flags = _verdicts(entry, list(entry)) if isinstance(entry, dict) else ()
+            others = f", only true or false in {join_list(flags)}" if flags else ""
             importing.left_out.broken(
                 str(file),
                 place,
-                f"has no 'correct'{_flags(entry)}; this evaluator gives no verdict of samples",
+                f"has no 'correct'{others}; this evaluator gives no verdict of samples",
                 advice="import results whose details have 'correct' (true or false), or name "
                 "another verdict (metric, --metric)",
             )
@@ -130,21 +130,12 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
 
 
 def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
-    """Return the verdicts of a sample: 'correct', and what else is true or false.
-
-    Without 'correct' only what the user named is one: the rest may say anything of a sample,
-    such as that its answer was cut off.
-    """
+    """Return the verdicts of a sample: 'correct', and what else is true or false."""
     found = {
         name: value for name, value in entry.items() if name == "correct" or isinstance(value, bool)
     }
     if "correct" in found:
         return found
+    # What else is true or false may say that an answer was cut off: only the user can know.
     wanted = {name for name in found for text in named if f"={text}".endswith(f"={name}")}
     return {name: value for name, value in found.items() if name in wanted}
-
-
-def _flags(entry: Any) -> str:
-    """Return the names in a sample that hold true or false, for a message."""
-    names = _verdicts(entry, list(entry)) if isinstance(entry, dict) else ()
-    return f", only true or false in {join_list(names)}" if names else ""

@@ -47,29 +47,22 @@ KEYS = ["model", "benchmark", "item"]
 REPEATED = "answers that occur again in the same run"
 COPIED = "answers of a run that is there already"
 _TRIAL = [*KEYS, "run", "trial"]
-_MOST = 40
-"""Notes of one kind that are written out."""
-SUBTASK = "subtask"
-"""Column with the name that a benchmark had before it became a part of a group."""
+_MOST = 40  # notes of one kind that are written out
+SUBTASK = "subtask"  # column with the name that a benchmark had before it became a part of a group
 
 
 @dataclass(frozen=True)
 class Run:
     """One evaluation of a model on a benchmark."""
 
-    # model, benchmark: names
     model: str
     benchmark: str
     file: str  # log file
-    # settings that make it another model if they differ, such as a revision
+    # settings that make it another model, or another test, if they differ: a revision, examples
     of_model: Mapping[str, str] = field(default_factory=dict)
-    # settings that make it another test if they differ, such as the number of examples shown
     of_benchmark: Mapping[str, str] = field(default_factory=dict)
-    # what the tool identifies the run by, such as its date. Default: the file, of a copy that of
-    # the original.
-    id: str = ""
-    # folder, or part of a file's name, that may name the model, where one name was given for all:
-    # several of them under one name may be several models
+    id: str = ""  # what the tool identifies the run by, such as its date; default: the file
+    # what may name the model where one name was given for all: several may be several models
     folder: str = ""
 
     @property
@@ -87,12 +80,13 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
     folders: dict[str, set[str]] = {}
     for run in runs:
         folders.setdefault(run.model, set()).add(run.folder)
-    differences = [
-        _folder(run, folders[run.model])
-        + _spelled_settings(run.of_model, wide[run.model])
-        + _spelled_settings(run.of_benchmark, narrow[run.model, run.benchmark])
-        for run in runs
-    ]
+    differences = []
+    for run in runs:
+        parts = _spelled_settings(run.of_model, wide[run.model])
+        parts += _spelled_settings(run.of_benchmark, narrow[run.model, run.benchmark])
+        if run.folder and len(folders[run.model]) > 1:
+            parts.insert(0, f"folder={printable(run.folder, 60)}")
+        differences.append(parts)
     if not any(differences) or differing == "pool":
         changed = sum(map(bool, differences))
         what = sorted({text.split("=")[0] for parts in differences for text in parts})
@@ -160,22 +154,12 @@ class Naming:
 
 
 def original_name(name: str) -> str:
-    """Return a file's name without the mark by which browsers and file managers name copies.
-
-    What a file is of is in its name, and a copy is of the same.
-
-    >>> original_name("samples_quiz (1).jsonl"), original_name("quiz - Copy (2).json")
-    ('samples_quiz.jsonl', 'quiz.json')
-    """
+    """Return a file's name without the mark by which browsers and file managers name copies."""
     return _COPY.sub("", name)
 
 
 def version_notes(tool: str, versions: Iterable[str], unit: str) -> list[str]:
-    """Say that logs are of several versions of a tool, if they are.
-
-    >>> version_notes("Inspect", ["0.3.1", "0.3.2", "0.3.1"], "logs")
-    ['logs of several versions of Inspect: 0.3.1 (2 logs), 0.3.2 (1 logs)']
-    """
+    """Note that logs are of several versions of a tool, if they are."""
     counts = Counter(versions)
     found = ", ".join(f"{name} ({count} {unit})" for name, count in sorted(counts.items()))
     return [f"logs of several versions of {tool}: {printable(found)}"] if len(counts) > 1 else []
@@ -197,10 +181,6 @@ def _varying[Key: Hashable](
         }
         for key, known in groups.items()
     }
-
-
-def _folder(run: Run, folders: set[str]) -> list[str]:
-    return [f"folder={printable(run.folder, 60)}"] if len(folders) > 1 and run.folder else []
 
 
 def _spelled_settings(settings: Mapping[str, str], names: set[str]) -> list[str]:
@@ -241,13 +221,16 @@ def distinct(
             same_as.update(copied)
             left_out.add(str(benchmark), COPIED, len(copied))
         elif len(copied):
-            notes.append(
-                f"{_pair(model, benchmark)}: {len(copied):,} answers are the same in another run, "
-                "and count as further trials"
+            alike.insert(
+                0,
+                f"{len(copied):,} answers are the same in another run, and count as further trials",
             )
         notes += [f"{_pair(model, benchmark)}: {text}" for text in alike]
-    runs = _runs(trials, same_as)
-    return trials[same_as == ""], runs, notes + _spelled(runs)
+    runs = trials[["model", "benchmark", "file", "run"]].assign(same_as=same_as, n=same_as == "")
+    groups = runs.groupby(["benchmark", "model", "file", "run"], sort=True)
+    runs = groups.agg(trials=("n", "size"), count=("n", "sum"), same_as=("same_as", "max"))
+    runs = runs.reset_index()[["model", "benchmark", "file", "run", "trials", "count", "same_as"]]
+    return trials[same_as == ""], runs, notes + _merged_notes(runs)
 
 
 def _pair(model: Hashable, benchmark: Hashable) -> str:
@@ -258,33 +241,28 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
     """Refuse names of items that stand for several texts, or note how many there are."""
     known = trials.loc[trials["content"].notna(), ["benchmark", "item", "content", "file"]]
     known = known.drop_duplicates(["benchmark", "item", "content"])
-    twice = known[known.duplicated(["benchmark", "item"], keep=False)]
-    if twice.empty:
-        return []
-    counts = twice.drop_duplicates(["benchmark", "item"])["benchmark"].value_counts(sort=False)
+    twice = known[known.duplicated(["benchmark", "item"], keep=False)].copy()
     if texts == "note":
+        counts = twice.drop_duplicates(["benchmark", "item"])["benchmark"].value_counts(sort=False)
         return [
             f"{printable(str(name))}: {count:,} items have another text in some runs; make sure "
             "that their names stand for the same question"
             for name, count in counts.items()
         ]
-    first = twice.groupby(["benchmark", "item"], sort=False)["file"].transform("first")
-    twice = twice.assign(first=first)
+    twice["first"] = twice.groupby(["benchmark", "item"], sort=False)["file"].transform("first")
     other = twice[twice.duplicated(["benchmark", "item"])].drop_duplicates("file")
     faults = [
-        Fault(
-            str(row["file"]),
-            f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} has "
-            f"another text than in {printable(str(row['first']))}",
-        )
+        _item_fault(row, f"has another text than in {printable(str(row['first']))}")
         for _, row in other.iterrows()
     ]
-    raise DataError(
-        faults,
-        "a name must stand for the same item in all logs; give logs of one version of the data "
-        "set; if it has no ids of its own and was shuffled, its numbers name no items "
-        "(--differing pool takes them nevertheless)",
-    )
+    if faults:
+        raise DataError(
+            faults,
+            "a name must stand for the same item in all logs; give logs of one version of the data "
+            "set; if it has no ids of its own and was shuffled, its numbers name no items "
+            "(--differing pool takes them nevertheless)",
+        )
+    return []
 
 
 def _check_repeats(trials: pd.DataFrame) -> None:
@@ -292,18 +270,15 @@ def _check_repeats(trials: pd.DataFrame) -> None:
     # Missing values are equal here: a file may lack what its copy has, but not contradict it.
     again = trials.duplicated(_TRIAL)
     same = trials.duplicated([*_TRIAL, "answer", "content", "correct", "out_of"])
+    problem = "occurs again in the same run, with another answer, text or score"
     odd = trials[again & ~same].drop_duplicates("file")
-    if odd.empty:
-        return
-    faults = [
-        Fault(
-            str(row["file"]),
-            f"item {format_value(row['item'])} of {printable(str(row['benchmark']), 60)} occurs "
-            "again in the same run, with another answer, text or score",
-        )
-        for _, row in odd.iterrows()
-    ]
-    raise DataError(faults, "give one of the files of this run; repeats need numbers (epochs)")
+    if faults := [_item_fault(row, problem) for _, row in odd.iterrows()]:
+        raise DataError(faults, "give one of the files of this run; repeats need numbers (epochs)")
+
+
+def _item_fault(row: "pd.Series[Any]", problem: str) -> Fault:
+    item, benchmark = format_value(row["item"]), printable(str(row["benchmark"]), 60)
+    return Fault(str(row["file"]), f"item {item} of {benchmark} {problem}")
 
 
 def _copied(trials: pd.DataFrame) -> tuple["pd.Series[str]", list[str]]:
@@ -343,21 +318,7 @@ def _file(path: str) -> str:
     return printable(path, 120)
 
 
-def _runs(trials: pd.DataFrame, same_as: "pd.Series[str]") -> pd.DataFrame:
-    """Return a row for each model, benchmark and file; see `Imported.runs`."""
-    rows = trials[["model", "benchmark", "file", "run"]].assign(
-        same_as=same_as, counts=same_as == ""
-    )
-    groups = rows.groupby(["benchmark", "model", "file", "run"], sort=True)
-    runs = groups.agg(
-        trials=("counts", "size"),
-        count=("counts", "sum"),
-        same_as=("same_as", "max"),
-    )
-    return runs.reset_index()[["model", "benchmark", "file", "run", "trials", "count", "same_as"]]
-
-
-def _spelled(runs: pd.DataFrame) -> list[str]:
+def _merged_notes(runs: pd.DataFrame) -> list[str]:
     """Name the files that are copies, and those that are added up."""
     copies = []
     for _, row in runs[runs["same_as"] != ""].iterrows():
@@ -402,18 +363,14 @@ class Groups:
                 )
             self._patterns[name] = pattern
 
-    def state(self, groups: Mapping[str, Iterable[str]]) -> None:
-        """Note which subtasks, or groups of subtasks, the logs of a run have in each group."""
-        for name, parts in groups.items():
-            self._stated.setdefault(name, set()).update(parts)
+    def state(self, name: str, parts: Iterable[str]) -> None:
+        """Note which subtasks, or groups of subtasks, the logs of a run have in a group."""
+        self._stated.setdefault(name, set()).update(parts)
 
     def applied(
         self, trials: pd.DataFrame, chosen: Mapping[str, str]
     ) -> tuple[pd.DataFrame, dict[str, str]]:
-        """Return trials with subtasks as one benchmark, and what was chosen for it.
-
-        Items become ``subtask/item``, since items of several subtasks may have one name.
-        """
+        """Return trials with subtasks as one benchmark, and what was chosen for it."""
         if not self._patterns:
             return trials, dict(chosen)
         if MARK + SUBTASK in trials:
@@ -422,6 +379,7 @@ class Groups:
         of = self._of(names)
         inside = trials["benchmark"].isin(list(of))
         subtask = trials["benchmark"].where(inside, None)
+        # Items of several subtasks may have one name.
         item = trials["item"].mask(inside, trials["benchmark"] + "/" + trials["item"])
         benchmark = trials["benchmark"].map(lambda name: of.get(name, name))
         frame = trials.assign(benchmark=benchmark, item=item, **{MARK + SUBTASK: subtask})
@@ -434,14 +392,10 @@ class Groups:
         """Return the group of each benchmark that is in one."""
         found: dict[str, str] = {}
         for group, pattern in self._patterns.items():
-            if pattern:
-                mine = [name for name in names if fnmatch.fnmatchcase(name, pattern)]
-            else:
-                mine = sorted(self._leaves(group) & set(names))
+            leaves = set() if pattern else self._leaves(group)
+            mine = [name for name in names if name in leaves or fnmatch.fnmatchcase(name, pattern)]
             if not mine:
-                raise UsageError(
-                    f"--group {printable(group)}: {self._advice(group, pattern, names)}"
-                )
+                raise UsageError(f"--group {self._unfit(group, pattern, names)}")
             if twice := [name for name in mine if name in found]:
                 raise UsageError(
                     f"--group: {join_list(twice)} would be in '{printable(found[twice[0]])}' and "
@@ -452,26 +406,22 @@ class Groups:
 
     def _leaves(self, group: str) -> set[str]:
         """Return the subtasks of a group, those of groups inside it included."""
-        leaves: set[str] = set()
-        known, open_ = set(), [group]
-        while open_:
-            name = open_.pop()
-            if name in known:
-                continue
-            known.add(name)
-            parts = self._stated.get(name)
-            if parts:
-                open_ += parts
-            elif name != group:
-                leaves.add(name)
-        return leaves
+        known: set[str] = set()
+        ahead = [group]
+        while ahead:
+            name = ahead.pop()
+            if name not in known:
+                known.add(name)
+                ahead += self._stated.get(name, ())
+        return {name for name in known - {group} if not self._stated.get(name)}
 
-    def _advice(self, group: str, pattern: str, names: list[str]) -> str:
-        there = f"there are {join_list(names)}"
+    def _unfit(self, group: str, pattern: str, names: list[str]) -> str:
+        """Return why a group has no benchmark, and what to give instead."""
+        name, there = printable(group), f"there are {join_list(names)}"
         if pattern:
-            return f"no benchmark fits '{printable(pattern)}'; {there}"
+            return f"{name}: no benchmark fits '{printable(pattern)}'; {there}"
         stated = f"; the logs state the groups {join_list(sorted(self._stated))}"
         return (
-            f"the logs state no subtasks of it{stated if self._stated else ''}; {there}; give a "
-            f"pattern, such as --group '{printable(group)}={printable(group)}_*'"
+            f"{name}: the logs state no subtasks of it{stated if self._stated else ''}; {there}; "
+            f"give a pattern, such as --group '{name}={name}_*'"
         )

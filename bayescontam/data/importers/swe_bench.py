@@ -1,10 +1,10 @@
 """Reports of SWE-bench (lists of resolved ids) to responses."""
 
+import contextlib
 import json
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from bayescontam._bounds import read_whole
 from bayescontam._text import join_list, printable
@@ -17,20 +17,17 @@ from bayescontam.data.validation import check_choice
 from bayescontam.errors import DataError, Fault, UsageError
 
 _ID_COLUMNS = ("instance_id", "item")
-_WHOLE = "as a report of SWE-bench"
 _METRIC = "resolved"
 
 
-@dataclass
-class _Report:
+class _Report(NamedTuple):
     """What a report states of instances."""
 
-    resolved: set[str]
-    missed: set[str] = field(default_factory=set)
-    failed: set[str] = field(default_factory=set)
-    not_run: set[str] = field(default_factory=set)
-    whole: bool = True
-    """Whether every instance is in one of the lists."""
+    resolved: Set[str]
+    missed: Set[str]
+    failed: Set[str] = frozenset()
+    not_run: Set[str] = frozenset()
+    whole: bool = True  # whether every instance is in one of the lists
 
 
 def import_swe_bench(
@@ -102,7 +99,7 @@ def import_swe_bench(
         report = _report(content)
         if report is None:
             problem = f"has no resolved ids, only {join_list(map(str, content))}"
-            importing.left_out.broken(str(file), _WHOLE, problem)
+            importing.left_out.broken(str(file), "as a report of SWE-bench", problem)
             continue
         if universe is None and not report.whole:
             partial.append(str(file))
@@ -192,7 +189,7 @@ def _ids(content: Mapping[str, Any], name: str) -> set[str]:
 
 def _trials(
     report: _Report,
-    universe: Collection[str] | None,
+    universe: Set[str] | None,
     errors: Errors,
     importing: Importing,
     run: Run,
@@ -200,10 +197,10 @@ def _trials(
     """Give a trial for each instance with an outcome."""
     missed, failed = report.missed, report.failed
     if universe is not None:
-        if unknown := sorted((report.resolved | missed | failed) - set(universe)):
+        if unknown := sorted((report.resolved | missed | failed) - universe):
             problem = f"{len(unknown):,} ids are not in --items: {join_list(unknown, 4)}"
             raise DataError([Fault(run.file, problem)], "give the instances of this benchmark")
-        missed = set(universe) - report.resolved - failed - report.not_run
+        missed = universe - report.resolved - failed - report.not_run
     importing.left_out.add(run.benchmark, "instance was not run", len(report.not_run))
     if errors == "leave-out":
         importing.left_out.add(run.benchmark, "error in the instance", len(failed))
@@ -216,37 +213,27 @@ def _trials(
 
 
 def _instances(path: Path) -> set[str]:
-    """Return the ids in a file of instances."""
+    """Return the ids in a file of instances: lines of text, a JSON list, or a table."""
+    source = f"--items {printable(path)}"
     if not path.is_file():
-        raise UsageError(f"--items {printable(str(path))}: no such file; check the path")
+        raise UsageError(f"{source}: no such file; check the path")
+    found: Iterable[str] | None = None
     if path.suffix in (".txt", ""):
         found = [line.strip() for line in read_whole(path).decode(errors="replace").splitlines()]
-    else:
-        found = _json_list(path) or _column(path)
+    elif path.suffix == ".json":
+        with contextlib.suppress(ValueError):
+            value = json.loads(read_whole(path))
+            texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+            found = (value or None) if texts else None
+    if found is None:
+        table = read_table(path)
+        name = next((name for name in _ID_COLUMNS if name in table.columns), None)
+        if name is None:
+            raise UsageError(
+                f"{source}: no column {join_list(_ID_COLUMNS)}; found {join_list(table.columns)}"
+            )
+        found = map(str, table[name].unique())
     ids = {item for item in found if item}
     if not ids:
-        raise UsageError(f"--items {printable(str(path))}: holds no ids")
+        raise UsageError(f"{source}: holds no ids")
     return ids
-
-
-def _json_list(path: Path) -> list[str]:
-    """Return the texts of a JSON list; none if the file is another one."""
-    if path.suffix != ".json":
-        return []
-    try:
-        values = json.loads(read_whole(path))
-    except ValueError:
-        return []
-    texts = isinstance(values, list) and all(isinstance(value, str) for value in values)
-    return values if texts else []
-
-
-def _column(path: Path) -> list[str]:
-    table = read_table(path)
-    name = next((name for name in _ID_COLUMNS if name in table.columns), None)
-    if name is None:
-        raise UsageError(
-            f"--items {printable(str(path))}: no column {join_list(_ID_COLUMNS)}; found "
-            f"{join_list(map(str, table.columns))}"
-        )
-    return [str(value) for value in table[name].unique()]

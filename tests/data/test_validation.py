@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from bayescontam.data.mismatches import likely_mismatch
+from bayescontam.data.validation import likely_mismatch
 
 
 @pytest.mark.parametrize(

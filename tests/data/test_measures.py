@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from bayescontam.data.guessing import guess_column, read_guess, unused_note
+from bayescontam.data.measures import guess_column, read_guess, unused_note
 from bayescontam.errors import DataError
 
 
