@@ -24,7 +24,7 @@ from bayescontam._files import atomic_path
 from bayescontam.calibration.reusable_model import ReusableModel, SampledDraws
 from bayescontam.calibration.samplers import NutpieSampler
 from bayescontam.calibration.simulators import simulator_of
-from bayescontam.inference.convergence import convergence
+from bayescontam.inference.summary import convergence
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 from benchmarks.sbc_contestants import CONTESTANTS, planned

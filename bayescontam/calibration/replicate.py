@@ -34,9 +34,9 @@ from bayescontam.calibration.storage import (
 from bayescontam.calibration.study import Cell, Plan
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
+from bayescontam.inference.summary import convergence
 from bayescontam.specs.study import Estimator, SamplingSpec
 
 SECOND = {"nutpie": "pymc", "jax": "pymc", "pymc": "nutpie"}

@@ -31,10 +31,9 @@ from bayescontam.evidence.curve_model import (
     with_leads,
 )
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
-from bayescontam.inference.summary import LEVEL, describe
+from bayescontam.inference.summary import LEVEL, convergence, describe
 from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.specs.curve import CurveSpec
 

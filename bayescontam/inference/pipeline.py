@@ -24,7 +24,6 @@ from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
 from bayescontam.inference.checks import Thresholds, conflict_check, integration_check
-from bayescontam.inference.confounding import confounding_curves
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import (
     ITEMS,
@@ -35,10 +34,14 @@ from bayescontam.inference.estimands import (
     reference_level,
     reference_levels,
 )
-from bayescontam.inference.identification import identify
+from bayescontam.inference.identification import (
+    SMALLEST_EFFECT,
+    check_smallest_effect,
+    identify,
+    own_slopes,
+)
 from bayescontam.inference.item_fit import item_fit
 from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
-from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.posterior import (
     Draws,
     draw_contamination,
@@ -48,7 +51,7 @@ from bayescontam.inference.posterior import (
 from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
 from bayescontam.inference.result import FORMAT, Fit
 from bayescontam.inference.sampling import Engine, Sampling, sample
-from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.sensitivity import confounding_curves, log_prior, power_scaling
 from bayescontam.inference.stored import (
     Positions,
     labelled,
@@ -62,7 +65,6 @@ from bayescontam.inference.stored import (
     without_items,
 )
 from bayescontam.inference.summary import LEVEL, summarise
-from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import refuse_contaminated

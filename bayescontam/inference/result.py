@@ -13,12 +13,19 @@ from bayescontam.data.responses import Path, Responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.design_checks import SPILLOVER
+from bayescontam.inference.identification import (
+    SMALLEST_EFFECT,
+    Identification,
+    Overfitting,
+    identify_spillover,
+    overfitting_verdicts,
+)
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.rank_statistics import p_superior
+from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.inference.stored import (
     MOST_RESPONSES,
     Stored,
@@ -28,13 +35,6 @@ from bayescontam.inference.stored import (
     unlabelled,
 )
 from bayescontam.inference.summary import summarise
-from bayescontam.inference.verdicts import (
-    SMALLEST_EFFECT,
-    Identification,
-    Overfitting,
-    identify_spillover,
-    overfitting_verdicts,
-)
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec, restored_spec
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
 
     from bayescontam.evidence.curve import Curve
-    from bayescontam.inference.compare import Fits
+    from bayescontam.inference.crossval import Fits
     from bayescontam.inference.ranking import Ranking
     from bayescontam.scan.results import Scan
     from bayescontam.updating.update import Update
@@ -609,8 +609,8 @@ class Fit(Stored):
         FitError
             If the other fits are of other responses.
         """
-        from bayescontam.inference.compare import compare as compare_fits
-        from bayescontam.inference.compare import compared_with
+        from bayescontam.inference.crossval import compare as compare_fits
+        from bayescontam.inference.crossval import compared_with
         from bayescontam.report.fit_page import write_report
         from bayescontam.report.matches import gather
 

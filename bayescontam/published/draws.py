@@ -9,12 +9,12 @@ from bayescontam._types import FloatArray
 from bayescontam.calibration.samplers import engine_of
 from bayescontam.calibration.storage import faults_of
 from bayescontam.data.responses import Responses
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import response_accuracies
 from bayescontam.inference.result import Fit, joint_draws
+from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import Gates, SamplingSpec
