@@ -21,10 +21,10 @@ from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import Reference, reference_level
-from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
+from bayescontam.inference.posterior import Draws, accuracy, draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import ExampleLayout as ExampleLayout
-from bayescontam.inference.prior_predictive import fitting, make_example, response_accuracies
+from bayescontam.inference.prior_predictive import fitting, make_example
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design
 from bayescontam.specs.model import ModelSpec
@@ -281,7 +281,7 @@ class FromPosterior:
         rng = self._plan.stream(self._cell.name, replicate, "own effects")
         draws = with_own_effects(stack_draws(parameters, built.design), built, rng)
         rng = self._plan.stream(self._cell.name, replicate, "counts")
-        again = rng.binomial(built.design.n_trials, response_accuracies(draws, built)[0])
+        again = rng.binomial(built.design.n_trials, accuracy(draws, built)[0])
         responses, both = observed.augmented(again)
         found = measure(parameters, draws, both, self._plan, strict=True)
         return Simulated(responses, dict(zip(found.keys, found.values[0, 0].tolist(), strict=True)))
@@ -325,7 +325,7 @@ def _with_exposure(
     if built.design.exposure is None:
         return draws, counts
     draws, _ = draw_contamination(draws, built, rng, responses=False)
-    p = response_accuracies(draws, built)[0]
+    p = accuracy(draws, built)[0]
     return draws, rng.binomial(built.design.n_trials, p).astype(float)
 
 

@@ -74,25 +74,24 @@ class Check:
     threshold: str
     sentence: str
 
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        fine: bool | np.bool_,
-        value: SupportsFloat,
-        threshold: str,
-        good: str,
-        bad: str,
-        otherwise: Outcome = Outcome.CAUTION,
-    ) -> "Check":
-        """Return a check that passed, with the sentence for it, or has another outcome."""
-        found = Outcome.PASSED if fine else otherwise
-        return cls(name, found, float(value), threshold, good if fine else bad)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
         value = self.value if np.isfinite(self.value) else None
         return asdict(self) | {"outcome": self.outcome.value, "value": value}
+
+
+def make_check(
+    name: str,
+    fine: bool | np.bool_,
+    value: SupportsFloat,
+    threshold: str,
+    good: str,
+    bad: str,
+    otherwise: Outcome = Outcome.CAUTION,
+) -> Check:
+    """Return a check that passed, with the sentence for it, or has another outcome."""
+    found = Outcome.PASSED if fine else otherwise
+    return Check(name, found, float(value), threshold, good if fine else bad)
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def sampling_checks(
 ) -> Iterator[Check]:
     """Check that the draws stand for the posterior."""
     diverging, transitions = int(sample_stats["diverging"].sum()), sample_stats["diverging"].size
-    yield Check.of(
+    yield make_check(
         "divergences", diverging <= limits.divergences, diverging, f"≤ {limits.divergences}",
         "No transition diverged.",
         f"{diverging:,} of {transitions:,} transitions diverged: regions of the posterior may have"
@@ -151,7 +150,7 @@ def sampling_checks(
         yield check if passed else replace(check, sentence=check.sentence + aside)
     yield _energy_check(sample_stats, limits, aside)
     depth = int(sample_stats["reached_max_treedepth"].sum())
-    yield Check.of(
+    yield make_check(
         "tree depth", depth <= limits.tree_depth, depth, f"≤ {limits.tree_depth}",
         "No trajectory was cut.",
         f"{depth:,} of {transitions:,} trajectories were cut at the largest depth, which slows the"
@@ -219,7 +218,7 @@ def _convergence(
         place = f"Chains disagree on the {figures['r_hat'].idxmax()}"
         place += f" (R-hat {_exact(worst, limits)}). {LONGER}"
     name, threshold = f"R-hat of {what}", f"< {limits.r_hat:g}"
-    yield Check.of(name, fine, worst, threshold, "Chains agree.", place, otherwise)
+    yield make_check(name, fine, worst, threshold, "Chains agree.", place, otherwise)
     for column, kind in (("ess_bulk", "Bulk"), ("ess_tail", "Tail")):
         least = float(figures[column].min())
         fine = not least < limits.ess
@@ -227,7 +226,9 @@ def _convergence(
             place = f"Too few independent draws of the {figures[column].idxmin()}"
             place += f" (ESS {least:,.0f}). {LONGER}"
         name, threshold = f"{kind} ESS of {what}", f"≥ {limits.ess:g}"
-        yield Check.of(name, fine, least, threshold, "Enough independent draws.", place, otherwise)
+        yield make_check(
+            name, fine, least, threshold, "Enough independent draws.", place, otherwise
+        )
 
 
 def _exact(r_hat: float, limits: Thresholds) -> str:
@@ -243,14 +244,14 @@ def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
     """Check that leave-one-out figures are reliable and calibrated."""
     bad = int((~(loo["pareto_k"] <= limits.pareto_k)).sum())
     count = f"{loo.sizes['response']:,} responses"
-    yield Check.of(
+    yield make_check(
         "Pareto k", bad == 0, float(loo["pareto_k"].max()), f"≤ {limits.pareto_k:g}",
         f"Leave-one-out is reliable for all {count}.",
         f"{bad} of {count} have a larger k: comparisons by LOO are unreliable there; the estimands"
         " are not affected.",
     )  # fmt: skip
     p_value = stats.kstest(loo["pit"].to_numpy(), "uniform").pvalue
-    yield Check.of(
+    yield make_check(
         "LOO-PIT", p_value >= limits.predictive, p_value, f"p ≥ {limits.predictive:g}",
         "Left-out responses are as spread as predicted.",
         "Left-out responses are not spread as predicted: look at the LOO-PIT picture and compare"
@@ -270,7 +271,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
             continue
         replicated = predictive[f"{name}_replicated"].to_numpy()
         p_value = _surprise(predictive[name].to_numpy(), replicated)
-        yield Check.of(
+        yield make_check(
             f"Predicted {what}", p_value >= limits.predictive, p_value,
             f"p ≥ {limits.predictive:g}",
             "Observed ones lie where replicated data lie.",
@@ -281,7 +282,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
     low, high = prior.quantile([0.005, 0.995], "prior_replicate").to_numpy()
     observed = predictive["score"].to_numpy()
     outside = int(((observed < low) | (observed > high)).sum())
-    yield Check.of(
+    yield make_check(
         "Prior predictive accuracy", outside == 0, outside, "0 outside 99 %",
         "The prior allows for every observed score.",
         f"{outside} observed scores lie outside the central 99 % of scores that the prior"
@@ -292,12 +293,10 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
 
 
 def _surprise(observed: FloatArray, replicated: FloatArray) -> float:
-    """Return the smallest two-sided p-value over groups, corrected for their number.
-
-    Replicated shares are taken for those of a Binomial with their mean and variance, so
-    that groups may be small. Where all replicates agree, another observed share is as
-    improbable as one replicate.
-    """
+    """Return the smallest two-sided p-value over groups, corrected for their number."""
+    # Replicated shares are taken for those of a Binomial with their mean and variance, so that
+    # groups may be small. Where all replicates agree, another observed share is as improbable as
+    # one replicate.
     center, variance = replicated.mean(axis=0), replicated.var(axis=0)
     finite = np.isfinite(observed) & np.isfinite(center)
     observed, center, variance = observed[finite], center[finite], variance[finite]
@@ -317,7 +316,7 @@ def integration_check(draws: Draws, lattice: Lattice, rng: np.random.Generator) 
     """Check the log likelihood against one of twice the nodes at each item's own level."""
     error = integration_errors(draws.thinned(MOST_DRAWS), lattice, rng)
     spread = float(error.std())
-    return Check.of(
+    return make_check(
         "Difficulties integrated out", spread <= MOST_ERROR, spread,
         f"sd of error ≤ {MOST_ERROR:g}",
         "The log likelihood is as good as exact: integrating difficulties out moves no mean by"
@@ -386,15 +385,12 @@ class _Conflict(NamedTuple):
 
 
 def conflict_check(posterior: xr.Dataset, built: BuiltModel) -> Check:
-    """Check that no parameter lies where its prior says that it hardly can be.
-
-    Box (1980), doi:10.2307/2982063, and Evans & Moshonov (2006), doi:10.1214/06-BA129, on
-    checking a prior against data.
-    """
+    """Check that no parameter lies where its prior says that it hardly can be."""
+    # Box (1980), doi:10.2307/2982063; Evans & Moshonov (2006), doi:10.1214/06-BA129.
     found = [*_conflicts(posterior, built)]
     least = min((each.tail * len(found) for each in found), default=1.0)
     refuted = sorted((c for c in found if c.tail * len(found) < IMPROBABLE), key=lambda c: c.tail)
-    return Check.of(
+    return make_check(
         "Priors against data", not refuted, min(least, 1.0), f"p ≥ {IMPROBABLE:g}",
         "Every parameter lies where its prior allows it.",
         _sentence(refuted) if refuted else "",

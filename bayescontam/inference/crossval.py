@@ -1,4 +1,4 @@
-"""Cross-validation by refits: folds of responses, items, benchmarks or models."""
+"""Comparison of fits by cross-validation: by weights, or by refits without folds of responses."""
 
 import contextlib
 import functools
@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import PurePath
 from typing import Literal, get_args
 
@@ -23,7 +24,7 @@ from bayescontam._random import check_seed, stream
 from bayescontam._runs import ContentCache
 from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.responses import Path, Responses
+from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.loo import GOOD_K, elpd_figures, stored_loo, sum_se
@@ -51,11 +52,7 @@ _INSTEAD = "compare it by PSIS-LOO alone, which leaves out single responses with
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is left out, and what of it is predicted together; the order of rows does not count.
-
-    A unit is predicted as a whole: the responses to a left-out item, and else single
-    responses. A group is what is left out together.
-    """
+    """What is left out (groups), and what of it is predicted together (units)."""
 
     by: By
     unit: IntArray  # its unit
@@ -121,29 +118,28 @@ class RefitData:
     """What a fit is made of, to make it again."""
 
     spec: ModelSpec
-    responses: Responses
+    design: Design
     sampling: Sampling
 
-    def design(self) -> Design:
-        """Return the design of all responses."""
-        return make_design(self.spec, self.responses)
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of everything in a design without an exposure."""
+        parts = []
+        for field in fields(self.design):
+            value = getattr(self.design, field.name)
+            array = isinstance(value, np.ndarray)
+            parts.append([field.name, sha256(value.tobytes()) if array else repr(value)])
+        return sha256(json.dumps(parts).encode())
 
 
 @dataclass(frozen=True, eq=False)
-class Leave:
-    """Responses to leave out of a fit."""
+class Refit:
+    """A fit to make again without some responses."""
 
+    fit: str  # its name
     rows: IntArray  # positions in the design
     unit: IntArray  # those of one number are predicted together
     seed: int  # seed of the sampler
-
-
-@dataclass(frozen=True, eq=False)
-class RefitTask:
-    """A fit to make again, under its name, without some responses."""
-
-    source: str
-    leave: Leave
 
 
 @dataclass(frozen=True)
@@ -156,20 +152,20 @@ class Left:
     divergences: int
 
 
-def make_worker(sources: Mapping[str, RefitData]) -> Callable[[RefitTask], Left]:
+def make_worker(sources: Mapping[str, RefitData]) -> Callable[[Refit], Left]:
     """Return the function that makes fits again, for `bayescontam.parallel.run_tasks`."""
-    designs = {name: source.design() for name, source in sources.items()}
-    return lambda task: refit_without(sources[task.source], designs[task.source], task.leave)
+    return lambda task: refit_without(sources[task.fit], task)
 
 
-def refit_without(source: RefitData, design: Design, leave: Leave) -> Left:
+def refit_without(source: RefitData, task: Refit) -> Left:
     """Fit without some responses, and predict them."""
-    built = build_design(source.spec, design.hold_out(leave.rows))
-    posterior, statistics = sample(built, source.sampling, leave.seed, progress=False)
+    design = source.design
+    built = build_design(source.spec, design.hold_out(task.rows))
+    posterior, statistics = sample(built, source.sampling, task.seed, progress=False)
     draws = stack_draws(posterior, design)
     whole = replace(built, design=design)
     prediction = Prediction.of(draws[predictive_draws(draws, len(design))], whole)
-    elpd, worth = predicted(prediction, leave.rows, leave.unit)
+    elpd, worth = predicted(prediction, task.rows, task.unit)
     diverging = int(statistics["diverging"].sum())
     return Left(tuple(elpd.tolist()), tuple(worth.tolist()), _worst_r_hat(posterior), diverging)
 
@@ -206,28 +202,18 @@ def predicted(
     return elpd, worth
 
 
-def fold_key(source: RefitData, fingerprint: str, leave: Leave) -> str:
+def fold_key(source: RefitData, task: Refit) -> str:
     """Return the key of a fold: a hash of all that its figures depend on."""
     sampling = asdict(source.sampling)
     del sampling["cores"]  # of no effect on draws
     parts = [
-        _SCHEMA, importlib.metadata.version("bayescontam"), source.spec.hash, fingerprint,
-        sampling, leave.rows.tolist(), leave.unit.tolist(), leave.seed,
+        _SCHEMA, importlib.metadata.version("bayescontam"), source.spec.hash, source.fingerprint,
+        sampling, task.rows.tolist(), task.unit.tolist(), task.seed,
     ]  # fmt: skip
     return sha256(json.dumps(parts).encode())
 
 
-def fingerprint(design: Design) -> str:
-    """Return a hash of everything in a design without an exposure."""
-    parts = []
-    for field in fields(design):
-        value = getattr(design, field.name)
-        array = isinstance(value, np.ndarray)
-        parts.append([field.name, sha256(value.tobytes()) if array else repr(value)])
-    return sha256(json.dumps(parts).encode())
-
-
-def _stored_fold(content: bytes | None, leave: Leave) -> Left | None:
+def _stored_fold(content: bytes | None, task: Refit) -> Left | None:
     """Return a finished fold, or None where there is none that can be read."""
     try:
         found = json.loads(content or b"")
@@ -237,7 +223,7 @@ def _stored_fold(content: bytes | None, leave: Leave) -> Left | None:
         )  # fmt: skip
     except (ValueError, KeyError, TypeError):
         return None
-    units = len(np.unique(leave.unit))
+    units = len(np.unique(task.unit))
     return left if len(left.elpd) == len(left.worth) == units else None
 
 
@@ -261,38 +247,32 @@ class CrossValidation:
 def kfold(
     fits: Mapping[str, Fit], by: By, folds: int, work: CrossValidation
 ) -> dict[str, ELPDDataLOOKFold]:
-    """Leave out responses, items or models by folds, and predict them.
-
-    The model spec is fitted again without each fold, in full: all models, items and
-    benchmarks keep their parameters, and the responses of the fold have no weight. So a
-    left-out item's difficulty and a left-out model's abilities are drawn from their
-    population, given all else. Effects of single responses are integrated out.
-    """
-    sources, designs = _sources(fits, work)
-    units = {name: units_of(design, by) for name, design in designs.items()}
-    leaves = {name: _parts(fits[name], units[name], folds, work.seed) for name in fits}
-    done = _fitted(sources, designs, leaves, work)
+    """Leave out responses, items or models by folds, and predict them."""
+    # The model spec is fitted again without each fold, in full: all models, items and benchmarks
+    # keep their parameters, and the responses of the fold have no weight. So a left-out item's
+    # difficulty and a left-out model's abilities are drawn from their population, given all else.
+    sources = {name: _source(name, fit, work) for name, fit in fits.items()}
+    units = {name: units_of(source.design, by) for name, source in sources.items()}
+    tasks: dict[str, list[Refit]] = {name: [] for name in fits}
+    for name, fit in fits.items():
+        fold = fold_of(units[name], folds, work.seed)
+        count = int(fold.max()) + 1
+        for number in range(count):
+            rows = np.flatnonzero(fold == number)
+            seed = _seed(fit, "fold", by, count, work.seed, number)
+            tasks[name].append(Refit(name, rows, units[name].unit[rows], seed))
+    done = _fitted(sources, tasks, work)
     result = {}
     for name, fit in fits.items():
         group = units[name].group
         coords = {"group": ("unit", group), "reliable": ("unit", np.ones(len(group), bool))}
         elpd = xr.DataArray(np.full(len(group), np.nan), coords, "unit")
-        _fill(elpd, fit, leaves[name], done[name])
+        _fill(elpd, fit, tasks[name], done[name])
         parameters = _in_sample(fit) - float(elpd.sum()) if by == "response" else np.nan
         sampling = sources[name].sampling
         figures = elpd_figures(elpd, parameters, sampling.draws * sampling.chains)
-        result[name] = ELPDDataLOOKFold(**figures, good_k=None, n_folds=len(leaves[name]))  # type: ignore[arg-type]
+        result[name] = ELPDDataLOOKFold(**figures, good_k=None, n_folds=len(tasks[name]))  # type: ignore[arg-type]
     return result
-
-
-def _parts(fit: Fit, units: Units, folds: int, seed: int) -> list[Leave]:
-    fold = fold_of(units, folds, seed)
-    count, leaves = int(fold.max()) + 1, []
-    for number in range(count):
-        rows = np.flatnonzero(fold == number)
-        own = _seed(fit, "fold", units.by, count, seed, number)
-        leaves.append(Leave(rows, units.unit[rows], own))
-    return leaves
 
 
 def reloo(
@@ -301,18 +281,18 @@ def reloo(
     """Leave out the responses for which PSIS-LOO fails, each by a fit without it."""
     loos = {name: stored_loo(fit.data) for name, fit in fits.items()}
     chosen = {name: _chosen(name, loo, most) for name, loo in loos.items()}
-    sources, designs = _sources({name: fits[name] for name in fits if len(chosen[name])}, work)
-    leaves: dict[str, list[Leave]] = {name: [] for name in fits}
-    for name, design in designs.items():
-        row_of = np.argsort(units_of(design, "response").unit)
+    sources = {name: _source(name, fit, work) for name, fit in fits.items() if len(chosen[name])}
+    tasks: dict[str, list[Refit]] = {name: [] for name in fits}
+    for name, source in sources.items():
+        row_of = np.argsort(units_of(source.design, "response").unit)
         for unit in chosen[name]:
             seed = _seed(fits[name], "without", int(unit), work.seed)
-            leaves[name].append(Leave(row_of[[unit]], np.array([unit]), seed))
-    done = _fitted(sources, designs, leaves, work)
+            tasks[name].append(Refit(name, row_of[[unit]], np.array([unit]), seed))
+    done = _fitted(sources, tasks, work)
     result = {}
     for name, fit in fits.items():
         loo, elpd = loos[name], loos[name].elpd_i.copy()
-        _fill(elpd, fit, leaves[name], done[name])
+        _fill(elpd, fit, tasks[name], done[name])
         figures = elpd_figures(elpd, _in_sample(fit) - float(elpd.sum()), loo.n_samples)
         result[name] = replace(loo, **figures)
     return result
@@ -330,62 +310,47 @@ def _chosen(name: str, loo: ELPDDataLOO, most: int) -> IntArray:
     return which
 
 
-def _sources(
-    fits: Mapping[str, Fit], work: CrossValidation
-) -> tuple[dict[str, RefitData], dict[str, Design]]:
-    cores = usable_cores()
-    spare = max(1, cores // (work.jobs or cores))
-    sources = {}
-    for name, fit in fits.items():
-        responses = _responses(name, fit)
-        sampling = Sampling(**fit.record["sampling"])
-        sampling = replace(sampling, cores=min(sampling.chains, spare))
-        sources[name] = RefitData(fit.spec, responses, sampling)
-    return sources, {name: source.design() for name, source in sources.items()}
-
-
-def _responses(name: str, fit: Fit) -> Responses:
-    """Rebuild the responses of a fit; refuse one whose file lacks what its spec needs of them."""
-    shown = printable(name, 60)
+def _source(name: str, fit: Fit, work: CrossValidation) -> RefitData:
+    """Return what a fit is made of; refuse one whose file lacks what its spec needs."""
+    shown, cores = printable(name, 60), usable_cores()
     if fit.spec.contamination.exposure != "known":
         raise FitError(
             f"compare: '{shown}' cannot be made again from its file, which does not hold what was"
             f" known of an unsure contamination; {_INSTEAD}"
         )
     try:
-        return fit.responses()
+        responses = fit.responses()
     except FitError as error:
         raise FitError(
             f"compare: the responses of '{shown}' cannot be rebuilt from its file; {_INSTEAD}"
         ) from error
+    sampling = Sampling(**fit.record["sampling"])
+    spare = max(1, cores // (work.jobs or cores))
+    sampling = replace(sampling, cores=min(sampling.chains, spare))
+    return RefitData(fit.spec, make_design(fit.spec, responses), sampling)
 
 
 def _fitted(
-    sources: Mapping[str, RefitData],
-    designs: Mapping[str, Design],
-    leaves: Mapping[str, Sequence[Leave]],
-    work: CrossValidation,
+    sources: Mapping[str, RefitData], tasks: Mapping[str, Sequence[Refit]], work: CrossValidation
 ) -> dict[str, list[Left]]:
     """Make the fits that are not in the cache, and keep them there."""
-    tasks = {
-        f"{name}: {number}": RefitTask(name, leave)
-        for name, parts in leaves.items()
-        for number, leave in enumerate(parts, start=1)
+    todo = {
+        f"{name}: {number}": task
+        for name, parts in tasks.items()
+        for number, task in enumerate(parts, start=1)
     }
     done: dict[str, Left] = {}
     cache, keys = None, {}
     if work.cache is not None:
         cache = ContentCache(make_folder(work.cache))
-        prints = {name: fingerprint(design) for name, design in designs.items()}
-        for name, task in tasks.items():
-            keys[name] = fold_key(sources[task.source], prints[task.source], task.leave)
-            if left := _stored_fold(cache.get(keys[name]), task.leave):
+        keys = {name: fold_key(sources[task.fit], task) for name, task in todo.items()}
+        for name, key in keys.items():
+            if left := _stored_fold(cache.get(key), todo[name]):
                 done[name] = left
-    todo = {name: task for name, task in tasks.items() if name not in done}
+    todo = {name: task for name, task in todo.items() if name not in done}
     results = run_tasks(functools.partial(make_worker, sources), todo, jobs=work.jobs)
-    shown = work.progress and bool(todo)
     with (
-        progress_bar(shown, "fits", len(todo), "fits") as advance,
+        progress_bar(work.progress and bool(todo), "fits", len(todo), "fits") as advance,
         contextlib.closing(results) as ready,
     ):
         for name, left in ready:
@@ -395,15 +360,15 @@ def _fitted(
             advance(1)
     return {
         name: [done[f"{name}: {number + 1}"] for number in range(len(parts))]
-        for name, parts in leaves.items()
+        for name, parts in tasks.items()
     }
 
 
-def _fill(elpd: xr.DataArray, fit: Fit, leaves: Sequence[Leave], done: Sequence[Left]) -> None:
+def _fill(elpd: xr.DataArray, fit: Fit, tasks: Sequence[Refit], done: Sequence[Left]) -> None:
     """Put figures of fits that were made again in their places, and how these fits went."""
     reliable = elpd["reliable"].to_numpy().copy()
-    for leave, left in zip(leaves, done, strict=True):
-        units = np.unique(leave.unit)
+    for task, left in zip(tasks, done, strict=True):
+        units = np.unique(task.unit)
         elpd.values[units] = left.elpd
         reliable[units] = np.array(left.worth) >= FEWEST_DRAWS
     elpd.coords["reliable"] = elpd.dims, reliable
@@ -437,18 +402,12 @@ FEW_RESPONSES, FEW_GROUPS = 100, 10
 
 
 def comparison_table(elpds: Mapping[str, ELPDData], by: By) -> pd.DataFrame:
-    """Compare fits by how well they predict what is left out, with stacking weights.
-
-    Responses to a left-out item are predicted together: its log predictive density is
-    that of all of them. Responses of a left-out model are predicted one by one.
-    Those of one model or item are not independent, so that standard errors are those of a
-    sum over left-out models or items, not over responses.
-
-    Yao, Vehtari, Simpson & Gelman (2018), doi:10.1214/17-BA1091, on stacking; Sivula,
-    Magnusson, Matamoros & Vehtari (2025), doi:10.1214/25-BA1569, on when differences
-    are inconclusive; Merkle, Furr & Rabe-Hesketh (2019),
-    doi:10.1007/s11336-019-09679-0, on leaving out what shares an effect.
-    """
+    """Compare fits by how well they predict what is left out, with stacking weights."""
+    # Responses to a left-out item are predicted together, those of a left-out model one by one.
+    # Those of one model or item are not independent: standard errors are of a sum over what is left
+    # out. Stacking: Yao, Vehtari, Simpson & Gelman (2018), doi:10.1214/17-BA1091. Inconclusive
+    # differences: Sivula, Magnusson, Matamoros & Vehtari (2025), doi:10.1214/25-BA1569. Leaving out
+    # what shares an effect: Merkle, Furr & Rabe-Hesketh (2019), doi:10.1007/s11336-019-09679-0.
     weights = _stacking(elpds)
     best = elpds[str(weights.index[0])]
     rows = [_row(str(name), elpds[str(name)], best, weight, by) for name, weight in weights.items()]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.checks import Check
+from bayescontam.inference.checks import Check, make_check
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.model.build import BuiltModel
@@ -33,7 +33,7 @@ def design_checks(
     if reference is not None:
         outside = extrapolation(design, reference) > 0  # False where nothing was answered
         names = [design.models[m] for m in np.unique(np.nonzero(outside)[0])]
-        yield Check.of(
+        yield make_check(
             "Reference in observed range", not names, outside.sum(), "0 outside",
             "Genuine ability is reported at a contamination that was observed.",
             "Genuine ability is extrapolated beyond the contamination observed for"
@@ -52,7 +52,7 @@ def _events_check(built: BuiltModel) -> Check:
     """Check that the covariate says which items are the likelier ones."""
     design = built.design
     spread = float(np.sqrt(np.average(design.dose**2, weights=design.weight)))
-    return Check.of(
+    return make_check(
         "Probabilities of items", spread >= LEAST_SPREAD, spread, f"sd ≥ {LEAST_SPREAD:g}",
         "Items differ in how probably they are contaminated.",
         "Items hardly differ in how probably they are contaminated, so that the responses alone"
@@ -69,7 +69,7 @@ def _spillover_check(built: BuiltModel, reference: FloatArray) -> Check:
     # Small differences would have to show what spillover does over a large distance.
     distance = float(np.sqrt(np.mean((reference[benchmark] - cells) ** 2)))
     left = left if spread >= LEAST_CONTRAST * distance else 0
-    return Check.of(
+    return make_check(
         SPILLOVER, left >= 2, left, "≥ 2 contrasts left",
         "Models of different exposure met enough benchmarks to distinguish spillover from ability.",
         "Whether a model is lifted by spillover or is simply abler, these models and benchmarks"
@@ -82,7 +82,7 @@ def _exposure_check(design: Design, reference: FloatArray) -> Check:
     """Check that some models were as little exposed as the reference requires."""
     _, cells, _ = _exposures(design)
     outside = (reference < cells.min() - ROUNDING) | (reference > cells.max() + ROUNDING)
-    return Check.of(
+    return make_check(
         "Reference in range of exposure", not outside.any(), outside.sum(), "0 outside",
         "Mean contaminations of models reach the reference.",
         "No model's mean contamination reaches the reference: genuine ability rests on spillover"
@@ -98,10 +98,7 @@ def _exposures(design: Design) -> tuple[IntArray, FloatArray, IntArray]:
 
 
 def _contrasts(design: Design) -> tuple[int, float]:
-    """Return how many cells are left once models, benchmarks and exposure have had theirs.
-
-    And the standard deviation of exposure within what models and benchmarks leave.
-    """
+    """Return how many contrasts of exposure models and benchmarks leave, and its spread in them."""
     model, exposure, benchmark = _exposures(design)
     known = np.column_stack(
         [np.eye(len(design.models))[model], np.eye(len(design.benchmarks))[benchmark]]
@@ -135,7 +132,7 @@ def _trials_check(built: BuiltModel) -> Check:
             " several items for each model."
         )
     wanted = "no repeats without effect, no mixture"
-    return Check.of("Trials of responses", not count, count, wanted, good, bad)
+    return make_check("Trials of responses", not count, count, wanted, good, bad)
 
 
 def _items_check(built: BuiltModel, items: Items) -> Check:
@@ -161,7 +158,7 @@ def _items_check(built: BuiltModel, items: Items) -> Check:
         text = f"Some models missed items ({_shares_of(design, cells, partly)}): {_PREDICTED}"
     bad = (incomparable if incomparable.any() else few).sum()
     wanted = "0 with less than half, or not comparable"
-    return Check.of("Items answered", not bad, bad, wanted, text, text)
+    return make_check("Items answered", not bad, bad, wanted, text, text)
 
 
 def _why_incomparable(

@@ -190,16 +190,12 @@ class ItemScores:
 
 
 def score_items(answers: Answers) -> ItemScores:
-    """Score each item, draw by draw.
-
-    Each item's difficulty is set to its most probable value given its own answers, so that
-    a hard item is no misfit. The tail is a saddlepoint approximation of a sum of independent
-    answers. An effect of a response's own counts as fewer trials, by the correlation that it
-    gives them.
-
-    Score tests of item fit: Glas (1999), doi:10.1007/BF02294296. Tails: Lugannani & Rice
-    (1980), doi:10.2307/1426607.
-    """
+    """Score each item, draw by draw."""
+    # Each item's difficulty is set to its most probable value given its own answers, so that a hard
+    # item is no misfit. The tail is a saddlepoint approximation of a sum of independent answers. An
+    # effect of a response's own counts as fewer trials, by the correlation that it gives them.
+    # Score tests of item fit: Glas (1999), doi:10.1007/BF02294296. Tails: Lugannani & Rice (1980),
+    # doi:10.2307/1426607.
     shift = np.zeros(answers.difficulty_sd.shape)
     precision = 1 / answers.difficulty_sd**2
     for _ in range(8):
@@ -295,21 +291,10 @@ class ModelScores:
 
 
 def score_models(parts: Iterable[Answers], model: IntArray, n_models: int) -> ModelScores:
-    """Compare models on a group of items.
-
-    Of each item as many answers are expected to be correct as are. What is left are differences
-    between models, with the variance of answers given that number, plus that of the abilities
-    over draws. Difficulties are spread around the mean of the group, which is free.
-
-    Parameters
-    ----------
-    parts : iterable of Answers
-        Draws by draws, of items that some and not all answers solve; log-odds as on clean items.
-    model : IntArray
-        Dims (response,).
-    n_models : int
-        Models of the fit.
-    """
+    """Compare models on items that some answers solve; log-odds as on clean items."""
+    # Of each item as many answers are expected to be correct as are. What is left are differences
+    # between models, with the variance of answers given that number, plus that of the abilities
+    # over draws. Difficulties are spread around the mean of the group, which is free.
     each, own, count = [], np.zeros(len(model)), 0
     for answers in parts:
         mean, trials = _given_solved(answers)
@@ -355,16 +340,11 @@ def _given_solved(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
-    """Judge how every item fits.
-
-    Dims (item,).
-
-    Answers are compared with what a model's ability leads to expect, plus what contamination
-    lifts: where a slope is negative it counts as zero, since it may be the misfit itself.
-    The false discovery rate is that of Benjamini & Hochberg over all judged items.
-
-    Benjamini & Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
-    """
+    """Judge how every item fits, dims (item,); None where rows count different items."""
+    # Answers are compared with what a model's ability leads to expect, plus what contamination
+    # lifts: where a slope is negative it counts as zero, since it may be the misfit itself. The
+    # false discovery rate is over all judged items: Benjamini & Hochberg (1995),
+    # doi:10.1111/j.2517-6161.1995.tb02031.x.
     design = built.design
     if built.spec.likelihood.trials == "items":
         return None
@@ -476,10 +456,7 @@ def _answers(
 
 
 def _log_odds(draws: Draws, design: Design, lifted: bool = True) -> FloatArray:
-    """Return log-odds on clean items of average difficulty, lifted by contamination where `lifted`.
-
-    Contamination never lowers them.
-    """
+    """Return log-odds on clean items of average difficulty, never lowered by contamination."""
     average = np.zeros((len(draws), len(design.items)))
     draws = replace(draws, delta=average, alpha=None, eta=None)
     eta: FloatArray = linear_predictor(draws.effects, design)

@@ -30,12 +30,9 @@ _EQUAL = 1e-9
 
 
 def psis_weights(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Pareto-smoothed log weights along the last axis, (…, draw), and Pareto k.
-
-    They sum to one. A tail of equal weights has no shape: its k is 0.
-
-    Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
-    """
+    """Return Pareto-smoothed log weights along the last axis, which sum to one, and Pareto k."""
+    # Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646. A tail of equal weights has no
+    # shape: its k is 0.
     log_weights, pareto_k = np.zeros(log_ratios.shape), np.zeros(log_ratios.shape[:-1])
     differ = np.ptp(log_ratios, axis=-1) > _EQUAL
     if differ.any():
@@ -69,10 +66,7 @@ def stored_loo(tree: xr.DataTree) -> ELPDDataLOO:
 
 
 def elpd_figures(elpd: xr.DataArray, parameters: float, draws: int) -> dict[str, Any]:
-    """Return the fields of ArviZ's ELPD objects that follow from those of each unit.
-
-    These have coordinates ``group``: what was left out together, and ``reliable``.
-    """
+    """Return the fields of ArviZ's ELPD objects that follow from each unit's, and its group."""
     return {
         "elpd": float(elpd.sum()),
         "se": sum_se(elpd),
@@ -125,13 +119,11 @@ class Kinds:
 
 
 def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
-    """Compute PSIS-LOO of every response, by kinds of responses.
-
-    An item's difficulty is integrated out given the other responses to it, not drawn given
-    all of them: weights of draws hardly differ, and importance sampling is the better for
-    it. What results depends on the item by its total and contamination alone, so that it
-    is computed at the lattice's levels and read off between them.
-    """
+    """Compute PSIS-LOO of every response, by kinds of responses."""
+    # An item's difficulty is integrated out given the other responses to it, not drawn given all of
+    # them: weights of draws hardly differ, and importance sampling is the better for it. What
+    # results depends on the item by its total and contamination alone, so that it is computed at
+    # the lattice's levels and read off between them.
     lattice, design = built.lattice, built.design
     assert lattice is not None
     kinds = Kinds.of(lattice)
@@ -168,10 +160,7 @@ def _at_responses(
     lattice: Lattice,
     kinds: Kinds,
 ) -> dict[str, FloatArray]:
-    """Return for every response the interpolated estimates of the kinds around it.
-
-    A Pareto k is not smooth: it is that of the nearest kind.
-    """
+    """Return for every response the interpolated estimates of the kinds around it."""
     number = np.full(possible.shape, -1)
     number[possible] = np.arange(int(possible.sum()))
     result: dict[str, FloatArray] = {name: np.empty(len(design)) for name in estimates}
@@ -224,18 +213,13 @@ def _pooled_densities(
 
 
 def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
-    """Compute PSIS-LOO of every response.
-
-    The left-out unit is a response: one model's answers to one item. Where responses
-    have an effect of their own, it is integrated out by quadrature: given that effect
-    a response would hardly depend on the others, and importance sampling would fail.
-    Where responses share an unknown contamination, it is summed out given the others.
-    Where item difficulties were integrated out and many responses are alike, so are they;
-    see `pooled_leave_one_out`.
-
-    Vehtari, Gelman & Gabry (2017), doi:10.1007/s11222-016-9696-4; Merkle, Furr &
-    Rabe-Hesketh (2019), doi:10.1007/s11336-019-09679-0, on integrating effects out.
-    """
+    """Compute PSIS-LOO of every response."""
+    # The left-out unit is a response: one model's answers to one item. Where responses have an
+    # effect of their own, it is integrated out: given that effect a response would hardly depend on
+    # the others, and importance sampling would fail. Where responses share an unknown
+    # contamination, it is summed out given the others. Vehtari, Gelman & Gabry (2017),
+    # doi:10.1007/s11222-016-9696-4; on integrating effects out Merkle, Furr & Rabe-Hesketh (2019),
+    # doi:10.1007/s11336-019-09679-0.
     if can_pool(built):
         return pooled_leave_one_out(draws, built, rng)
     design = built.design
@@ -255,14 +239,7 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
 
 
 def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
-    """Return the log density of each response given parameters and its item.
-
-    Dims (draw, response).
-
-    Its own effect is integrated out, and an unknown contamination given the other responses
-    that share it, as in `leave_one_out`. Difficulties that were integrated out are those that
-    `placed` drew.
-    """
+    """Return the log density of each response as `leave_one_out` has it, dims (draw, response)."""
     result = np.empty((len(draws), len(built.design)))
     for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
         result[:, rows] = density
@@ -272,10 +249,7 @@ def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -
 def _densities(
     predictive: Prediction, rng: np.random.Generator
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
-    """Yield responses, their log densities and log-odds, and their joint log density.
-
-    Dims (rows,), (draw, rows) twice, and (draw,); some responses at a time.
-    """
+    """Yield responses, their log densities and log-odds, and their joint log density."""
     built, count = predictive.built, len(predictive.draws)
     design, exposure = built.design, built.design.exposure
     if exposure is None:

@@ -18,10 +18,9 @@ from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
-from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
+from bayescontam.inference.posterior import Draws, accuracy
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.likelihood import accuracy
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 
@@ -132,11 +131,7 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
 
 
 def fitting(spec: ModelSpec, layout: ExampleLayout) -> ExampleLayout:
-    """Return the layout, enlarged by what a model spec needs.
-
-    Benchmarks that the spec names (``likelihood.guess``) all come, models that it calls
-    clean (``contamination.clean``) too, and at least one model that may be contaminated.
-    """
+    """Return the layout, enlarged to the benchmarks and clean models that a spec names."""
     block = spec.contamination
     clean = max(len(block.clean), 1 if block.clean_column else 0)
     models = max(layout.models, clean + 1 if clean else 1)
@@ -375,12 +370,7 @@ def implied(
     reference: Reference = "min_observed",
     responses: Responses | None = None,
 ) -> Implied:
-    """Draw from a model spec's prior what it implies for accuracies.
-
-    Draws come from the PyMC model that fitting uses, and estimands from the same
-    function as those of a fit. All pairs of model and benchmark count alike; models
-    that are compared are drawn at random.
-    """
+    """Draw from a model spec's prior what it implies for accuracies."""
     if not FEWEST_DRAWS <= draws <= MOST_DRAWS:
         raise UsageError(
             f"draws: got {draws:,}; allowed is {FEWEST_DRAWS} to {MOST_DRAWS:,}, so that the"
@@ -435,10 +425,8 @@ def _values(
 def _differences(
     score: FloatArray, answered: NDArray[np.bool_], rng: np.random.Generator
 ) -> FloatArray:
-    """Return differences of random pairs along the second axis, each in a random order.
-
-    In each draw the levels stand in a circle in random order, and neighbours are compared.
-    """
+    """Return differences of random pairs along the second axis, each in a random order."""
+    # In each draw the levels stand in a circle in random order, and neighbours are compared.
     count = score.shape[1]
     if count < 2:
         return np.empty(0)
@@ -461,7 +449,7 @@ def _of_items(
     reached = np.cumsum(design.weight)
     singles, spreads = [], []
     for part in draws.chunks(design):
-        p = response_accuracies(part, built)
+        p = accuracy(part, built)
         wanted = rng.random((len(part), SINGLE_ITEMS)) * reached[-1]
         chosen = np.searchsorted(reached, wanted, side="right")
         singles.append(np.take_along_axis(p, chosen, axis=1))
@@ -470,10 +458,3 @@ def _of_items(
     yield "item_accuracy", np.concatenate(singles).ravel()
     if several.any():
         yield "item_spread", np.concatenate(spreads).ravel()
-
-
-def response_accuracies(draws: Draws, built: BuiltModel) -> FloatArray:
-    """Return the accuracy of each response at its true contamination, (draw, response)."""
-    design = built.design
-    guess = response_guess(draws, built.spec, design)
-    return accuracy(exposed(draws, design, log_odds(draws, design)), guess)

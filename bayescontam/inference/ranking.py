@@ -15,9 +15,15 @@ from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
-from bayescontam.inference import rank_statistics as ordering
 from bayescontam.inference.result import Fit
-from bayescontam.inference.summary import describe
+from bayescontam.inference.summary import (
+    describe,
+    p_all_differences,
+    p_best,
+    p_superior,
+    ranks,
+    simultaneous_intervals,
+)
 from bayescontam.specs.base import suggest
 
 Group = tuple[int, ...]
@@ -481,11 +487,11 @@ def rank_models(
     compared = compared_models(fit, names, by_item=weights == "item")
     draws = _averaged(fit.data["estimands"].to_dataset()[by], compared)
     raw = _averaged(fit.raw_accuracy(), compared)
-    ranks = ordering.shared_ranks(draws)
-    order = np.lexsort((-draws.mean(axis=0), ranks.mean(axis=0)))
-    draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
+    placed = ranks(draws, axis=1)
+    order = np.lexsort((-draws.mean(axis=0), placed.mean(axis=0)))
+    draws, placed, raw = draws[:, order], placed[:, order], raw[order]
     models = pd.Index(compared.models[order], name="model")
-    better = ordering.p_superior(draws)
+    better = p_superior(draws)
     differ = distinguished(better, level)
     groups = indistinguishable_groups(differ) if len(models) <= MOST_LETTERED else []
     abilities = (by, f"{by}_sd", f"{by}_low", f"{by}_high")
@@ -496,9 +502,9 @@ def rank_models(
             "n_alike": len(models) - 1 - differ.sum(axis=1),
         }
         | dict(zip(abilities, describe(draws, level).values(), strict=True))
-        | _ranks(ranks, level)
-        | {"p_best": ordering.p_first(draws)}
-        | _changes(raw, ranks, compared.same_items)
+        | _ranks(placed, level)
+        | {"p_best": p_best(placed[..., None]).mean(axis=0)[:, 0]}
+        | _changes(raw, placed, compared.same_items)
     )
     return Ranking(
         table=table,
@@ -508,7 +514,7 @@ def rank_models(
         by=by,
         weights=weights,
         level=level,
-        p_orders_hold=ordering.p_all_differences(draws, differ & (better > 0.5)),
+        p_orders_hold=p_all_differences(draws, differ & (better > 0.5)),
     )
 
 
@@ -560,7 +566,7 @@ def _ranks(ranks: FloatArray, level: float) -> dict[str, FloatArray]:
     ends = np.array([0.5, (1 - level) / 2, (1 + level) / 2])
     middle, low, high = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
     # Of a rank that has one tail only, the interval by itself may be the wider one.
-    joint_low, joint_high = ordering.simultaneous_intervals(ranks, level)
+    joint_low, joint_high = simultaneous_intervals(ranks, level)
     return {
         "rank": middle, "rank_low": low, "rank_high": high,
         "rank_joint_low": np.minimum(joint_low, low),

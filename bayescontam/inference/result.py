@@ -24,7 +24,6 @@ from bayescontam.inference.identification import (
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.rank_statistics import p_superior
 from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.inference.stored import (
     MOST_RESPONSES,
@@ -34,7 +33,7 @@ from bayescontam.inference.stored import (
     rebuild_responses,
     unlabelled,
 )
-from bayescontam.inference.summary import summarise
+from bayescontam.inference.summary import p_superior, summarise
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec, restored_spec
 

@@ -94,10 +94,7 @@ def _log_density(prior: Prior | Beta | Dirichlet, values: FloatArray) -> FloatAr
 
 
 def power_scaling(estimands: xr.Dataset, prior: FloatArray, likelihood: FloatArray) -> xr.Dataset:
-    """Return the power-scaling sensitivity of each estimand.
-
-    Kallioinen et al. (2024), doi:10.1007/s11222-023-10366-5.
-    """
+    """Return the power-scaling sensitivity of each estimand: Kallioinen et al. (2024)."""
     result = xr.Dataset(coords={"model": estimands["model"], "benchmark": estimands["benchmark"]})
     dims = ("chain", "draw", "part")
     joint = {
@@ -129,10 +126,7 @@ def prior_locations(prior: Located) -> FloatArray:
 
 
 def log_ratios(draws: FloatArray, prior: Located, locations: FloatArray) -> FloatArray:
-    """Return the log density of draws at other locations less that at the prior's own.
-
-    Dims (location, parameter, draw).
-    """
+    """Return log densities at other locations less those at the own, by location."""
     density = distribution(prior).logpdf
     # Moving the prior up is moving the draws down; at the own location this is exactly zero.
     moved = draws - (locations - prior.mu)[:, None, None]

@@ -1,4 +1,4 @@
-"""Mean, standard deviation and interval of draws, weighted or not."""
+"""Figures of draws: mean, interval, ranks, R-hat, effective sample size and Monte Carlo error."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from itertools import compress, product
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from bayescontam._progress import progress_bar
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.rank_statistics import p_best
 
 LEVEL = 0.95
 """Default probability of intervals."""
@@ -70,12 +70,9 @@ class DrawWeights:
         }
 
     def _errors(self, draws: FloatArray) -> FloatArray:
-        """Return the Monte Carlo standard errors of weighted means, dims (column,).
-
-        That of a ratio of means is that of the mean of their difference; draws of the fit
-        that do not count are zeros in it, and the chains' correlation is counted. NaN for
-        a constant.
-        """
+        """Return the Monte Carlo standard errors of weighted means; NaN for a constant."""
+        # That of a ratio of means is that of the mean of their difference; draws of the fit that do
+        # not count are zeros in it, and the chains' correlation is counted.
         moving = np.ptp(draws, axis=0) > 0
         result = np.full(len(moving), np.nan)
         if moving.any():
@@ -86,10 +83,7 @@ class DrawWeights:
         return result
 
     def interval(self, values: FloatArray, level: float) -> tuple[float, float]:
-        """Return the ends of the equal-tailed interval that holds `level` of the weight.
-
-        Those of `numpy.quantile` if all draws count the same.
-        """
+        """Return the ends of the equal-tailed interval, as `numpy.quantile` weighted."""
         order = np.argsort(values, kind="stable")
         share = self.share[order]
         passed = np.arange(len(share)) / max(len(share) - 1, 1)  # of a draw's own weight
@@ -163,14 +157,7 @@ _AT_ONCE = 1_000_000
 
 
 def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str, FloatArray]:
-    """Return ESS, R-hat and MCSE of each column.
-
-    Dims (column,).
-
-    The rank-normalised split-chain statistics, as ArviZ computes them, to rounding. ArviZ goes
-    column by column, some ten milliseconds each, which of a fit with thousands of items, or of
-    many small fits, is most of the time. Its tail ESS is by default of other quantiles, which
-    depend on its settings.
+    """Return ESS, R-hat and MCSE of each column, dims (column,).
 
     Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), doi:10.1214/20-BA1221.
 
@@ -179,6 +166,10 @@ def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str,
     >>> convergence(draws, only=["r_hat"])["r_hat"].round(1)
     array([1. , 1.6])
     """
+    # The rank-normalised split-chain statistics, as ArviZ computes them, to rounding. ArviZ goes
+    # column by column, some ten milliseconds each, which of a fit with thousands of items, or of
+    # many small fits, is most of the time. Its tail ESS is by default of other quantiles, which
+    # depend on its settings.
     size = cells.shape[0] * cells.shape[1]
     broken = ~np.isfinite(cells).all(axis=(0, 1))
     moving = ~broken & (np.ptp(cells.reshape(size, cells.shape[2]), axis=0) > 0)
@@ -276,3 +267,81 @@ def _autocovariance(draws: FloatArray) -> FloatArray:
     spectrum = fft.rfft(centered, length, axis=-1)
     power = (spectrum.real**2 + spectrum.imag**2).mean(axis=0)
     return np.moveaxis(fft.irfft(power, length, axis=-1)[..., :n] / n, -1, 0)
+
+
+def ranks(ability: FloatArray, axis: int = -2) -> FloatArray:
+    """Return ranks of models along an axis, 1 for the largest; equal ones share their mean rank.
+
+    >>> ranks(np.array([[0.2, 0.9, 0.2], [0.3, 0.2, 0.1]]), axis=1).tolist()
+    [[2.5, 1.0, 2.5], [1.0, 2.0, 3.0]]
+    """
+    result: FloatArray = rankdata(-ability, method="average", axis=axis)
+    return result
+
+
+def p_best(ranks: FloatArray) -> FloatArray:
+    """Return which part of the first place each model has, dims (…, model, benchmark).
+
+    >>> p_best(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
+    [0.5, 0.0, 0.5]
+    >>> p_best(np.array([[np.nan, np.nan], [1.0, np.nan]])).tolist()
+    [[nan, nan], [1.0, nan]]
+    """
+    first = ranks == np.fmin.reduce(ranks, axis=-2, keepdims=True)
+    parts: FloatArray = first / np.maximum(first.sum(axis=-2, keepdims=True), 1)
+    return np.where(np.isnan(ranks), np.nan, parts)
+
+
+def p_superior(ability: FloatArray) -> FloatArray:
+    """Return the share of draws in which a model is better than another, dims (model, other).
+
+    >>> p_superior(np.array([[0.5, 0.4], [0.5, 0.6], [0.5, 0.5], [0.5, 0.1]])).tolist()
+    [[nan, 0.625], [0.375, nan]]
+    """
+    # One model at a time: memory grows with draws and models, never with pairs in every draw.
+    columns = np.ascontiguousarray(ability.T)
+    count, draws = columns.shape
+    wins = np.full((count, count), np.nan)
+    for model in range(count - 1):
+        others = columns[model + 1 :]
+        above = np.count_nonzero(columns[model] > others, axis=1)
+        below = np.count_nonzero(columns[model] < others, axis=1)
+        ties = draws - above - below
+        wins[model, model + 1 :] = above + ties / 2
+        wins[model + 1 :, model] = below + ties / 2
+    return wins / draws
+
+
+def p_all_differences(ability: FloatArray, above: NDArray[np.bool_]) -> float:
+    """Return the share of draws in which every one of some orders holds.
+
+    >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
+    >>> p_all_differences(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), said)
+    0.5
+    """
+    columns = np.ascontiguousarray(ability.T)
+    holds = np.ones(columns.shape[1], dtype=bool)
+    for model, others in enumerate(above):
+        holds &= (columns[model] > columns[others]).all(axis=0)
+    return float(holds.mean())
+
+
+def simultaneous_intervals(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return intervals that hold all columns at once in a share `level` of the draws.
+
+    Besag, Green, Higdon & Mengersen (1995), section 6.3, doi:10.1214/ss/1177010123.
+
+    >>> draws = np.array([[1, 2], [1, 2], [1, 2], [2, 1]])
+    >>> [ends.tolist() for ends in simultaneous_intervals(draws, 0.75)]
+    [[1, 2], [1, 2]]
+    """
+    # Each column's interval lies between its k-th smallest and its k-th largest draw, with the
+    # smallest k for which enough draws lie inside in every column.
+    count = len(values)
+    # Of equal draws the position that lies inside the narrower interval.
+    from_below = rankdata(values, method="min", axis=0)
+    from_above = count + 1 - rankdata(values, method="max", axis=0)
+    outermost = np.maximum(from_below, from_above).max(axis=1)
+    k = int(np.sort(outermost)[int(np.ceil(level * count - 1e-9)) - 1])
+    ordered = np.sort(values, axis=0)
+    return ordered[count - k], ordered[k - 1]
