@@ -133,7 +133,7 @@ class RefitData:
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class RefitTask:
     """A fit to make again without some responses."""
 
     fit: str  # its name
@@ -152,19 +152,19 @@ class Left:
     divergences: int
 
 
-def make_worker(sources: Mapping[str, RefitData]) -> Callable[[Refit], Left]:
+def make_worker(sources: Mapping[str, RefitData]) -> Callable[[RefitTask], Left]:
     """Return the function that makes fits again, for `bayescontam.parallel.run_tasks`."""
     return lambda task: refit_without(sources[task.fit], task)
 
 
-def refit_without(source: RefitData, task: Refit) -> Left:
+def refit_without(source: RefitData, task: RefitTask) -> Left:
     """Fit without some responses, and predict them."""
     design = source.design
     built = build_design(source.spec, design.hold_out(task.rows))
     posterior, statistics = sample(built, source.sampling, task.seed, progress=False)
     draws = stack_draws(posterior, design)
     whole = replace(built, design=design)
-    prediction = Prediction.of(draws[predictive_draws(draws, len(design))], whole)
+    prediction = Prediction(draws[predictive_draws(draws, len(design))], whole)
     elpd, worth = predicted(prediction, task.rows, task.unit)
     diverging = int(statistics["diverging"].sum())
     return Left(tuple(elpd.tolist()), tuple(worth.tolist()), _worst_r_hat(posterior), diverging)
@@ -175,7 +175,7 @@ def _worst_r_hat(posterior: xr.Dataset) -> float:
     worst = 1.0
     for values in posterior.data_vars.values():
         cells = values.to_numpy()
-        r_hat = convergence(cells.reshape(*cells.shape[:2], -1))["r_hat"]
+        r_hat = convergence(cells.reshape(*cells.shape[:2], -1), only=["r_hat"])["r_hat"]
         worst = max([worst, *r_hat[~np.isnan(r_hat)]])
     return float(worst)
 
@@ -202,7 +202,7 @@ def predicted(
     return elpd, worth
 
 
-def fold_key(source: RefitData, task: Refit) -> str:
+def fold_key(source: RefitData, task: RefitTask) -> str:
     """Return the key of a fold: a hash of all that its figures depend on."""
     sampling = asdict(source.sampling)
     del sampling["cores"]  # of no effect on draws
@@ -213,7 +213,7 @@ def fold_key(source: RefitData, task: Refit) -> str:
     return sha256(json.dumps(parts).encode())
 
 
-def _stored_fold(content: bytes | None, task: Refit) -> Left | None:
+def _stored_fold(content: bytes | None, task: RefitTask) -> Left | None:
     """Return a finished fold, or None where there is none that can be read."""
     try:
         found = json.loads(content or b"")
@@ -253,14 +253,14 @@ def kfold(
     # difficulty and a left-out model's abilities are drawn from their population, given all else.
     sources = {name: _source(name, fit, work) for name, fit in fits.items()}
     units = {name: units_of(source.design, by) for name, source in sources.items()}
-    tasks: dict[str, list[Refit]] = {name: [] for name in fits}
+    tasks: dict[str, list[RefitTask]] = {name: [] for name in fits}
     for name, fit in fits.items():
         fold = fold_of(units[name], folds, work.seed)
         count = int(fold.max()) + 1
         for number in range(count):
             rows = np.flatnonzero(fold == number)
             seed = _seed(fit, "fold", by, count, work.seed, number)
-            tasks[name].append(Refit(name, rows, units[name].unit[rows], seed))
+            tasks[name].append(RefitTask(name, rows, units[name].unit[rows], seed))
     done = _fitted(sources, tasks, work)
     result = {}
     for name, fit in fits.items():
@@ -282,12 +282,12 @@ def reloo(
     loos = {name: stored_loo(fit.data) for name, fit in fits.items()}
     chosen = {name: _chosen(name, loo, most) for name, loo in loos.items()}
     sources = {name: _source(name, fit, work) for name, fit in fits.items() if len(chosen[name])}
-    tasks: dict[str, list[Refit]] = {name: [] for name in fits}
+    tasks: dict[str, list[RefitTask]] = {name: [] for name in fits}
     for name, source in sources.items():
         row_of = np.argsort(units_of(source.design, "response").unit)
         for unit in chosen[name]:
             seed = _seed(fits[name], "without", int(unit), work.seed)
-            tasks[name].append(Refit(name, row_of[[unit]], np.array([unit]), seed))
+            tasks[name].append(RefitTask(name, row_of[[unit]], np.array([unit]), seed))
     done = _fitted(sources, tasks, work)
     result = {}
     for name, fit in fits.items():
@@ -331,7 +331,9 @@ def _source(name: str, fit: Fit, work: CrossValidation) -> RefitData:
 
 
 def _fitted(
-    sources: Mapping[str, RefitData], tasks: Mapping[str, Sequence[Refit]], work: CrossValidation
+    sources: Mapping[str, RefitData],
+    tasks: Mapping[str, Sequence[RefitTask]],
+    work: CrossValidation,
 ) -> dict[str, list[Left]]:
     """Make the fits that are not in the cache, and keep them there."""
     todo = {
@@ -364,7 +366,7 @@ def _fitted(
     }
 
 
-def _fill(elpd: xr.DataArray, fit: Fit, tasks: Sequence[Refit], done: Sequence[Left]) -> None:
+def _fill(elpd: xr.DataArray, fit: Fit, tasks: Sequence[RefitTask], done: Sequence[Left]) -> None:
     """Put figures of fits that were made again in their places, and how these fits went."""
     reliable = elpd["reliable"].to_numpy().copy()
     for task, left in zip(tasks, done, strict=True):

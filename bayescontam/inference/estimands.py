@@ -74,7 +74,11 @@ class Population:
         whole = over_all(built, items)
         unobserved = scale_from = np.zeros(0, dtype=np.int64)
         if built.lattice is not None:
-            seen = _stand_ins(built, whole)
+            seen = representative_items(built)
+            made = seen.design
+            answered = built.design.answered[made.model, made.benchmark]
+            weight = np.where(whole[made.benchmark], answered, made.weight).astype(float)
+            seen = replace(seen, design=replace(made, weight=weight))
         elif built.design.complete[whole].all():
             seen = built
         else:
@@ -157,16 +161,6 @@ def comparable(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
     return design.complete | linked
 
 
-def _stand_ins(built: BuiltModel, whole: NDArray[np.bool_]) -> BuiltModel:
-    """Return what stands in for the items, with the answers that averages are over."""
-    seen = representative_items(built)
-    design, table = seen.design, built.design
-    weight = np.where(
-        whole[design.benchmark], table.answered[design.model, design.benchmark], design.weight
-    )
-    return replace(seen, design=replace(design, weight=weight.astype(float)))
-
-
 def _shares(
     built: BuiltModel, design: Design, by_benchmark: bool, whole: NDArray[np.bool_]
 ) -> sparse.csr_array:
@@ -196,7 +190,9 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
     # Rows of one trial come first, then those with an effect of their own; within each, those of
     # the table stand in its order and before the pairs that nobody observed.
     table = built.design
-    model, item = _unobserved(table, whole)
+    wanted = (table.answered & whole)[:, table.benchmark_of_item]
+    wanted[table.model, table.item] = False
+    model, item = (at.astype(np.int64) for at in np.nonzero(wanted))
     if len(model) + len(table) > MOST_PAIRS:
         raise UsageError(
             f"items: estimands over all items need {len(model) + len(table):,} pairs of models and"
@@ -204,7 +200,13 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
             " fit fewer models or benchmarks at a time"
         )
     cell = model * len(table.benchmarks) + table.benchmark_of_item[item]
-    several = _mostly_repeated(table)[cell] if "eps" in built.terms else np.zeros(len(cell), bool)
+    several = np.zeros(len(cell), bool)
+    if "eps" in built.terms:  # where most responses of the pair of model and benchmark have
+        every, repeated = (
+            np.bincount(table.model_benchmark, rows, minlength=table.answered.size)
+            for rows in (None, table.n_trials > 1)
+        )
+        several = (2 * repeated > every)[cell]
     level, group = _expected(table, model, item)
     first, last = slice(None, table.n_single), slice(table.n_single, None)
 
@@ -240,23 +242,6 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
     return replace(table, **changed), observed + np.arange(count), donor[cell[several]]
 
 
-def _unobserved(table: Design, whole: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Return model and item of pairs that count and are not in the table."""
-    wanted = (table.answered & whole)[:, table.benchmark_of_item]
-    wanted[table.model, table.item] = False
-    model, item = np.nonzero(wanted)
-    return model.astype(np.int64), item.astype(np.int64)
-
-
-def _mostly_repeated(table: Design) -> NDArray[np.bool_]:
-    """Return whether most responses of each pair of model and benchmark have several trials."""
-    size = table.answered.size
-    count = np.bincount(table.model_benchmark, minlength=size)
-    several = np.bincount(table.model_benchmark, table.n_trials > 1, minlength=size)
-    result: NDArray[np.bool_] = 2 * several > count
-    return result
-
-
 def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArray, IntArray]:
     """Return the contamination of pairs that were not observed, and its group."""
     # A model whose contamination is one number on all items of a benchmark that it answered has
@@ -267,7 +252,9 @@ def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArra
     shape, known = table.answered.shape, table.contamination
     ends = extremes(known, known, table.model_benchmark, table.answered.size)
     low, high = (end.reshape(shape) for end in ends)
-    spread = _spread_of_items(table)
+    of_items = extremes(known, known, table.item, len(table.items))
+    spread = np.zeros(len(table.benchmarks))  # by how much an item differs between models at most
+    np.maximum.at(spread, table.benchmark_of_item, of_items[1] - of_items[0])
     benchmark = table.benchmark_of_item[item]
     own = (high - low <= _CONSTANT)[model, benchmark] & (spread > _CONSTANT)[benchmark]
     level = np.where(own, low[model, benchmark], table.item_contamination[item])
@@ -279,16 +266,6 @@ def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArra
     of_cell[table.model, table.benchmark] = table.exposure.group
     group = np.where(own, of_cell[model, benchmark], of_item[item])
     return table.exposure.mean[group], group
-
-
-def _spread_of_items(table: Design) -> FloatArray:
-    """Return by how much an item's contamination differs between models at most, (benchmark,)."""
-    assert table.contamination is not None
-    known = table.contamination
-    low, high = extremes(known, known, table.item, len(table.items))
-    result = np.zeros(len(table.benchmarks))
-    np.maximum.at(result, table.benchmark_of_item, high - low)
-    return result
 
 
 def reference_levels(reference: Reference, design: Design) -> FloatArray:

@@ -1,12 +1,8 @@
-"""Items that do not fit: solved by weak models and missed by strong ones.
-
-An item whose key is wrong is solved by weak models, and by those that have memorised the key,
-and missed by strong ones.
-"""
+"""Items that do not fit: solved by weak models and missed by strong ones, as of a wrong key."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -62,14 +58,12 @@ def item_table(
 def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
     """Say how many items do not fit, and whether contaminated ones together do not."""
     q_value = known["q_value"].to_numpy()
-    judged = int(np.isfinite(q_value).sum())
-    left = len(q_value) - judged
-    unjudged = (
-        f" {left:,} could not be judged: fewer than {FEWEST_MODELS} models answered them, or all"
-        " or none solved them."
-        if left
-        else ""
-    )
+    judged, unjudged = int(np.isfinite(q_value).sum()), ""
+    if left := len(q_value) - judged:
+        unjudged = (
+            f" {left:,} could not be judged: fewer than {FEWEST_MODELS} models answered them, or"
+            " all or none solved them."
+        )
     count = int((q_value <= fdr).sum())
     if count:
         yield (
@@ -88,14 +82,17 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
         one = known.sel(benchmark=name)
         p_value, items = float(one["contaminated_p"]), int(one["contaminated_items"])
         if items >= 2 and p_value < 0.01 / known.sizes["benchmark"]:
-            shown = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
             yield (
                 f"The {items:,} items of {printable(str(name), 60)} that are contaminated by"
-                f" {CONTAMINATED:g} or more do not fit as a group (p {shown}): weak models solve"
-                " them more and strong ones less than expected. Wrong keys that some models have"
-                " memorised look like this."
+                f" {CONTAMINATED:g} or more do not fit as a group (p {_shown(p_value)}): weak"
+                " models solve them more and strong ones less than expected. Wrong keys that some"
+                " models have memorised look like this."
             )
         yield from _difference(known, name, 0.01 / known.sizes["benchmark"])
+
+
+def _shown(p_value: float) -> str:
+    return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str]:
@@ -120,14 +117,12 @@ def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str
     names = known["item"].to_numpy()[chosen][np.argsort(known["z"].to_numpy()[chosen])]
     listed = ", ".join(printable(str(name), 30) for name in names[:MOST_ITEMS])
     rest = f" and {len(names) - MOST_ITEMS:,} more" if len(names) > MOST_ITEMS else ""
-    p_value = float(data["difference_p"])
-    p_text = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
     yield (
         f"On the {len(names):,} items of {printable(benchmark, 60)} that are contaminated by"
         f" {CONTAMINATED:g} or more, models differ by more than their abilities explain (p"
-        f" {p_text}): {shown}. A model that has memorised the keys of these items gives this"
-        f" pattern; since abler models miss them, the keys may be wrong. Check the keys of"
-        f" {listed}{rest}."
+        f" {_shown(float(data['difference_p']))}): {shown}. A model that has memorised the keys of"
+        " these items gives this pattern; since abler models miss them, the keys may be wrong."
+        f" Check the keys of {listed}{rest}."
     )
 
 
@@ -177,8 +172,7 @@ class Answers:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ItemScores:
+class ItemScores(NamedTuple):
     """How far the answers to items rise with ability beside what the model expects."""
 
     # score, variance: dims (draw, item): derivative of the log likelihood by the item's
@@ -211,9 +205,7 @@ def score_items(answers: Answers) -> ItemScores:
     return ItemScores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
 
 
-def _slope_of(
-    answers: Answers, shift: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _slope_of(answers: Answers, shift: FloatArray) -> tuple[FloatArray, ...]:
     """Return slope and information of items' difficulties, expected accuracy, and trials."""
     mean, slope, trials = _expected(answers, shift)
     weight = slope / (mean * (1 - mean))
@@ -221,7 +213,7 @@ def _slope_of(
     return gain, answers.by_item(trials * weight * slope), mean, trials
 
 
-def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, ...]:
     """Return expected accuracy, its derivative by the log-odds, and independent trials."""
     eta, guess = answers.log_odds + answers.spread_out(shift), answers.guess
     p = logistic(eta)
@@ -280,13 +272,12 @@ def _lower_tail(
     return np.clip(tail, np.where(tilt > 0, 1 - bound, 0.0), np.where(tilt < 0, bound, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class ModelScores:
-    """Answers of models to a group of items, beside what their abilities lead to expect."""
+class ModelScores(NamedTuple):
+    """Answers of models to a group of items, beside what abilities lead to expect, (model,)."""
 
-    solved: FloatArray  # dims (model,), correct trials
-    expected: FloatArray  # dims (model,)
-    z: FloatArray  # dims (model,), their difference in standard deviations; NaN without answers
+    solved: FloatArray  # correct trials
+    expected: FloatArray
+    z: FloatArray  # their difference in standard deviations; NaN without answers
     p_value: float  # of a difference between models as large; NaN where nothing can be compared
 
 
@@ -392,20 +383,16 @@ def _differences(
 ) -> dict[str, Any]:
     """Compare models on the contaminated items of each benchmark, with abilities on clean ones."""
     design = built.design
-    shape = (len(design.models), len(design.benchmarks))
-    found = {
-        name: np.full(shape, np.nan)
-        for name in ("solved_contaminated", "expected_contaminated", "difference_z")
-    }
-    ability, p_value = np.full(shape, np.nan), np.full(shape[1], np.nan)
+    shape, dims = (len(design.models), len(design.benchmarks)), ("model", "benchmark")
     cell = design.model * shape[1] + design.benchmark
-    clean = np.zeros(len(cell))
-    for part in draws.chunks(design, _AT_ONCE):
-        clean += _log_odds(part, design, lifted=False).sum(axis=0) / len(draws)
-    count = np.bincount(cell, minlength=ability.size)
-    np.divide(
-        np.bincount(cell, clean, ability.size), count, where=count > 0, out=ability.reshape(-1)
+    clean = sum(
+        _log_odds(part, design, lifted=False).sum(axis=0) / len(draws)
+        for part in draws.chunks(design, _AT_ONCE)
     )
+    count, total = (np.bincount(cell, each, np.prod(shape)) for each in (None, clean))
+    ability = np.divide(total, count, where=count > 0, out=np.full(len(count), np.nan))
+    scores = np.full((3, *shape), np.nan)
+    p_value = np.full(shape[1], np.nan)
     sizes = np.diff(starts, append=len(order))
     for benchmark in range(shape[1]):
         chosen = together[:, benchmark] & solved_by_some
@@ -415,14 +402,12 @@ def _differences(
             _answers(part, built, order, starts, lifted=False).of_items(chosen)
             for part in draws.chunks(design, _AT_ONCE)
         )
-        scores = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
-        found["solved_contaminated"][:, benchmark] = scores.solved
-        found["expected_contaminated"][:, benchmark] = scores.expected
-        found["difference_z"][:, benchmark] = scores.z
-        p_value[benchmark] = scores.p_value
+        found = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
+        scores[:, :, benchmark], p_value[benchmark] = found[:3], found.p_value
+    names = ("solved_contaminated", "expected_contaminated", "difference_z")
     return {
-        **{name: (("model", "benchmark"), values) for name, values in found.items()},
-        "clean_ability": (("model", "benchmark"), ability),
+        **{name: (dims, values) for name, values in zip(names, scores, strict=True)},
+        "clean_ability": (dims, ability.reshape(shape)),
         "difference_p": ("benchmark", p_value),
         # Benchmark in whose group an item is; -1: none.
         "group": ("item", np.where(together.any(axis=1), together.argmax(axis=1), -1)),

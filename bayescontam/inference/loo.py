@@ -127,7 +127,10 @@ def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generat
     lattice, design = built.lattice, built.design
     assert lattice is not None
     kinds = Kinds.of(lattice)
-    possible = _possible(lattice, kinds)
+    trials = lattice.trials[kinds.level]
+    # Whether there can be such a response, dims (kind, model, wrong or right).
+    possible = np.stack([kinds.total < trials.sum(axis=1), kinds.total > 0], axis=-1)
+    possible = (trials > 0)[:, :, None] & possible[:, None, :]
     chosen = predictive_draws(draws, int(possible.sum()))
     density, joint = np.empty((len(chosen), int(possible.sum()))), np.empty(len(chosen))
     chance_of = np.zeros(density.shape[1])
@@ -180,14 +183,6 @@ def _at_responses(
     return result
 
 
-def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
-    """Whether there can be such a response, dims (kind, model, wrong or right)."""
-    trials = lattice.trials[kinds.level]
-    possible = np.stack([kinds.total < trials.sum(axis=1), kinds.total > 0], axis=-1)
-    result: np.ndarray = (trials > 0)[:, :, None] & possible[:, None, :]
-    return result
-
-
 def _pooled_densities(
     draw: Draws, lattice: Lattice, kinds: Kinds
 ) -> tuple[FloatArray, FloatArray, float]:
@@ -225,7 +220,7 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
     design = built.design
     nodes = 1 if design.exposure is None else design.exposure.nodes.shape[1]
     chosen = predictive_draws(draws, len(design) * nodes)
-    predictive = Prediction.of(draws[chosen], built)
+    predictive = Prediction(draws[chosen], built)
     parts, order, joint = [], [], np.zeros(len(chosen))
     for rows, density, center, together in _densities(predictive, rng):
         joint += together
@@ -241,7 +236,7 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
 def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     """Return the log density of each response as `leave_one_out` has it, dims (draw, response)."""
     result = np.empty((len(draws), len(built.design)))
-    for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
+    for rows, density, _, _ in _densities(Prediction(draws, built), rng):
         result[:, rows] = density
     return result
 
@@ -259,59 +254,36 @@ def _densities(
             density = predictive.density(rows, center)
             yield rows, density, center, density.sum(axis=1)
         return
-    for groups in _blocks(exposure, max(1, CHUNK // (count * exposure.nodes.shape[1]))):
-        block = _Block.of(exposure, groups)
-        density, center, together = _mixed(predictive, exposure, block, rng)
-        yield block.rows, density, center, together
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Some groups of responses that share a contamination."""
-
-    groups: slice
-    rows: IntArray  # their responses, group by group
-    group: IntArray  # group of each of these, counted in the block
-    starts: IntArray  # where each group begins in `rows`
-
-    @classmethod
-    def of(cls, exposure: Exposure, groups: slice) -> "_Block":
-        rows = np.flatnonzero((exposure.group >= groups.start) & (exposure.group < groups.stop))
-        rows = rows[np.argsort(exposure.group[rows], kind="stable")]
-        group = exposure.group[rows] - groups.start
-        return cls(groups, rows, group, np.unique(group, return_index=True)[1])
-
-
-def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
-    """Cut groups into runs of at most `most` responses, or of one group."""
-    ends = np.cumsum(np.bincount(exposure.group))
-    start = 0
-    while start < len(ends):
-        done = ends[start - 1] if start else 0
-        stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
-        yield slice(start, stop)
-        start = stop
+    most, start = max(1, CHUNK // (count * exposure.nodes.shape[1])), 0
+    reached = np.cumsum(np.bincount(exposure.group))
+    while start < len(reached):  # runs of at most `most` responses, or of one group
+        ends = int(np.searchsorted(reached, most + (reached[start - 1] if start else 0), "right"))
+        groups = slice(start, max(start + 1, ends))
+        yield _mixed(predictive, exposure, groups, rng)
+        start = groups.stop
 
 
 def _mixed(
-    predictive: Prediction, exposure: Exposure, block: _Block, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+    predictive: Prediction, exposure: Exposure, groups: slice, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     """Sum the contamination of groups out of their responses' densities."""
+    rows = np.flatnonzero((exposure.group >= groups.start) & (exposure.group < groups.stop))
+    rows = rows[np.argsort(exposure.group[rows], kind="stable")]
+    group = exposure.group[rows] - groups.start
+    starts = np.unique(group, return_index=True)[1]
     design, draws = predictive.built.design, predictive.draws
-    slope = predictive.slope(block.rows)
-    offsets = exposure.offsets[block.groups][block.group]
-    center = predictive.center(block.rows)
+    slope, center = predictive.slope(rows), predictive.center(rows)
+    offsets = exposure.offsets[groups][group]
     each = np.stack(
-        [predictive.density(block.rows, center + slope * offset) for offset in offsets.T], axis=-1
+        [predictive.density(rows, center + slope * offset) for offset in offsets.T], axis=-1
     )
-    weights = exposure.weights(draws.p_shift, design.benchmark, block.groups)
-    whole = weights + np.add.reduceat(each, block.starts, axis=1)
-    others = whole[:, block.group] - each
-    alone = logsumexp(others, axis=-1)
-    density = logsumexp(whole, axis=-1)[:, block.group] - alone
+    weights = exposure.weights(draws.p_shift, design.benchmark, groups)
+    whole = weights + np.add.reduceat(each, starts, axis=1)
+    others = whole[:, group] - each
+    alone, joint = logsumexp(others, axis=-1), logsumexp(whole, axis=-1)
     node = draw_nodes(others - alone[..., None], rng)
     shift = slope * offsets[np.arange(len(offsets)), node]
-    return density, center + shift, logsumexp(whole, axis=-1).sum(axis=1)
+    return rows, joint[:, group] - alone, center + shift, joint.sum(axis=1)
 
 
 def _left_out(

@@ -1,12 +1,8 @@
-"""Predictive densities of responses, and predictive checks of posterior and prior.
-
-Model-by-item effects are integrated out of the likelihood while sampling. Given the
-other parameters each depends on the counts of its response alone, so that it can be
-drawn afterwards.
-"""
+"""Predictive densities of responses, and predictive checks of posterior and prior."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pymc as pm
@@ -126,6 +122,8 @@ def with_own_effects(
     cores: int = 1,
 ) -> Draws:
     """Return draws with ``eta``, drawn where it is not there and belongs to the model."""
+    # They are integrated out of the likelihood while sampling. Given the other parameters each
+    # depends on the counts of its response alone.
     if draws.eta is not None or draws.sigma_eps is None:
         return draws
     design, parts = built.design, []
@@ -133,7 +131,7 @@ def with_own_effects(
         center = predictor(part, design)[:, design.n_single :]
         assert part.sigma_eps is not None
         if responses:
-            rows = Rows.of(built, part)[slice(design.n_single, None)]
+            rows = Rows.of(built, part)[design.n_single :]
             parts.append(draw_effects(rows, center, part.sigma_eps, rng, cores))
         else:
             parts.append(center + part.sigma_eps * rng.standard_normal(center.shape))
@@ -167,14 +165,11 @@ class Prediction:
 
     draws: Draws
     built: BuiltModel
-    rows: Rows  # all responses
-    spread: FloatArray | None  # dims (draw, repeated or 1): of these effects
 
-    @classmethod
-    def of(cls, draws: Draws, built: BuiltModel) -> "Prediction":
-        """Return the predictions of all responses that a model was built for."""
-        spread = draws.sigma_eps
-        return cls(draws, built, Rows.of(built, draws), spread)
+    @cached_property
+    def rows(self) -> Rows:
+        """All responses that the model was built for."""
+        return Rows.of(self.built, self.draws)
 
     def center(self, rows: IntArray) -> FloatArray:
         """Return log-odds without model-by-item effects, dims (draw, rows)."""
@@ -194,13 +189,13 @@ class Prediction:
 
     def density(self, rows: IntArray, center: FloatArray) -> FloatArray:
         """Return log densities given `center`, own effects integrated out, dims (draw, rows)."""
-        if self.spread is None:
+        if self.draws.sigma_eps is None:
             return log_density(self.rows[rows], center, None)
         single = rows < self.built.design.n_single
         result = np.empty(center.shape)
         result[:, single] = log_density(self.rows[rows[single]], center[:, single], None)
         guess = self.rows.guess.any()
-        width = grid_size(self.spread, self.rows.n) if guess else NODES
+        width = grid_size(self.draws.sigma_eps, self.rows.n) if guess else NODES
         repeated, step = np.flatnonzero(~single), max(1, CHUNK // (len(center) * width))
         for part in np.split(repeated, range(step, len(repeated), step)):
             scale = self._scale(rows[part])
@@ -208,9 +203,10 @@ class Prediction:
         return result
 
     def _scale(self, rows: IntArray) -> FloatArray:
-        assert self.spread is not None
-        wide = self.spread.shape[1] > 1
-        return self.spread[:, rows - self.built.design.n_single] if wide else self.spread
+        """Return the spread of own effects, dims (draw, rows or 1)."""
+        spread = self.draws.sigma_eps
+        assert spread is not None
+        return spread[:, rows - self.built.design.n_single] if spread.shape[1] > 1 else spread
 
     def replicated(
         self, rows: IntArray, center: FloatArray, rng: np.random.Generator
@@ -218,7 +214,7 @@ class Prediction:
         """Replicate counts; return whether they are below, and at, the observed ones."""
         eta = center.copy()
         repeated = rows >= self.built.design.n_single
-        if self.spread is not None and repeated.any():
+        if self.draws.sigma_eps is not None and repeated.any():
             noise = rng.standard_normal((len(eta), int(repeated.sum())))
             eta[:, repeated] += noise * self._scale(rows[repeated])
         own = self.rows[rows]
@@ -276,9 +272,8 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
     replicated: dict[str, list[FloatArray]] = {name: [] for name in groups}
     for part in draws.chunks(design):
-        scores = (
-            replicated_counts(expand_to_items(part, built.lattice), built, rng) / design.n_trials
-        )
+        counts = replicated_counts(expand_to_items(part, built.lattice), built, rng)
+        scores = counts / design.n_trials
         for name, (cells, _) in groups.items():
             replicated[name].append(cells.means(scores))
     for name, (cells, size) in groups.items():

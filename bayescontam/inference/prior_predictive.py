@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -114,8 +114,15 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
     if spec.contamination.spillover:
         contamination = contamination * rng.uniform(size=shape[:2])[model, benchmark]
     largest_sd = np.sqrt(contamination * (1 - contamination))
-    columns = {
-        **_asked_columns(spec, model, item, layout.items),
+    columns: dict[str, NDArray[Any]] = {}
+    if spec.ability.by != "benchmark":
+        groups = max(1, min(MOST_GROUPS, layout.items // 2))
+        columns[spec.ability.by] = _numbered(spec.ability.by, item % groups)
+    if spec.likelihood.guess == "column":
+        columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
+    if spec.contamination.clean_column:
+        columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
+    columns |= {
         "model": np.array(models, dtype=object)[model],
         "benchmark": np.array(benchmarks, dtype=object)[benchmark],
         "item": _numbered("item", item),
@@ -154,33 +161,16 @@ def _guessed(spec: ModelSpec) -> list[str]:
     return list(guess) if isinstance(guess, Mapping) else []
 
 
-def _asked_columns(
-    spec: ModelSpec, model: IntArray, item: IntArray, items: int
-) -> dict[str, NDArray[Any]]:
-    """Return the columns that a spec requests by names of its own."""
-    columns: dict[str, NDArray[Any]] = {}
-    if spec.ability.by != "benchmark":
-        groups = max(1, min(MOST_GROUPS, items // 2))
-        columns[spec.ability.by] = _numbered(spec.ability.by, item % groups)
-    if spec.likelihood.guess == "column":
-        columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
-    if spec.contamination.clean_column:
-        columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
-    return columns
-
-
 def _numbered(what: str, number: IntArray) -> NDArray[np.object_]:
     names = np.array([f"{what} {k + 1}" for k in range(int(number.max()) + 1)], dtype=object)
     return names[number]
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """Something that a prior says something of."""
+class Quantity(NamedTuple):
+    """Something that a prior implies, and the bounds beyond which a value is called extreme."""
 
     name: str
-    meaning: str  # what it is, in words
-    # below, above: bounds beyond which a value is called extreme
+    meaning: str
     below: float
     above: float
 
@@ -228,7 +218,17 @@ class Implied:
 
     def table(self) -> pd.DataFrame:
         """Return quantiles and probabilities of extremes."""
-        return pd.DataFrame([self._row(known) for known in self.quantities])
+        rows = []
+        for name, meaning, below, above in self.quantities:
+            values = self.values[name] if self.is_reported(name) else np.array([np.nan])
+            beyond = np.array([values < below, values > above]).mean(axis=1)
+            p_below, p_above = np.where(np.isnan(values[0]), np.nan, beyond)
+            quantiles = np.quantile(values, list(QUANTILES.values()))
+            rows.append(
+                (name, *quantiles, below, p_below, above, p_above, self.lost[name], meaning)
+            )
+        ends = ["below", "p_below", "above", "p_above"]
+        return pd.DataFrame(rows, columns=["quantity", *QUANTILES, *ends, "lost", "meaning"])
 
     def readable(self) -> pd.DataFrame:
         """Return the table for people: names in words, bounds beside their probabilities."""
@@ -252,24 +252,9 @@ class Implied:
             return f"accuracy by {printable(self.spec.ability.by, 20)}"
         return quantity.replace("_", " ")
 
-    def is_told(self, name: str) -> bool:
+    def is_reported(self, name: str) -> bool:
         """Return whether nearly all values of a quantity are finite."""
         return self.lost[name] <= MOST_LOST
-
-    def _row(self, known: Quantity) -> dict[str, Any]:
-        values = self.values[known.name] if self.is_told(known.name) else np.array([np.nan])
-        beyond = np.array([values < known.below, values > known.above]).mean(axis=1)
-        p_below, p_above = np.where(np.isnan(values[0]), np.nan, beyond)
-        return {
-            "quantity": known.name,
-            **dict(zip(QUANTILES, np.quantile(values, list(QUANTILES.values())), strict=True)),
-            "below": known.below,
-            "p_below": p_below,
-            "above": known.above,
-            "p_above": p_above,
-            "lost": self.lost[known.name],
-            "meaning": known.meaning,
-        }
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table, one sentence or two each."""
@@ -281,7 +266,7 @@ class Implied:
         ]
         if self.clean:
             lines.append(f"Known to be clean, so that their slopes are 0: {join_list(self.clean)}.")
-        if hidden := [each.name for each in self.quantities if not self.is_told(each.name)]:
+        if hidden := [each.name for each in self.quantities if not self.is_reported(each.name)]:
             lines.append(
                 f"No values for {join_list(hidden, most=20)}: more than"
                 f" {MOST_LOST:.1%} of the draws are too large for a computer's numbers. Some"
@@ -392,8 +377,7 @@ def implied(
         found = dict(_values(known, built, reference, stream(seed, "implied")))
     finite = {name: values[np.isfinite(values)] for name, values in found.items()}
     lost = {name: 1 - finite[name].size / values.size for name, values in found.items()}
-    names = zip(built.design.models, built.design.clean, strict=True)
-    clean = tuple(name for name, is_clean in names if is_clean)
+    clean = tuple(np.array(built.design.models, dtype=object)[built.design.clean])
     return Implied(spec, data, draws, seed, finite, lost, built.terms.left_out, clean)
 
 

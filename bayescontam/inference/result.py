@@ -425,7 +425,8 @@ class Fit(Stored):
         FitError
             If the fit holds no item fit.
         """
-        return item_table(self._item_fit(fdr), self._benchmark_of_item(), fdr)
+        benchmark = self.data["constant_data"]["benchmark_of_item"].to_numpy()
+        return item_table(self._item_fit(fdr), benchmark, fdr)
 
     def item_sentences(self, fdr: float = FDR) -> list[str]:
         """Return what `item_fit` says, in words."""
@@ -442,9 +443,6 @@ class Fit(Stored):
             )
             raise FitError(f"this fit says nothing of single items: {reason}")
         return self.data["item_fit"].to_dataset()
-
-    def _benchmark_of_item(self) -> np.ndarray:
-        return self.data["constant_data"]["benchmark_of_item"].to_numpy()
 
     def raw_accuracy(self) -> xr.DataArray:
         """Return the observed score: mean over items of the share of correct trials.

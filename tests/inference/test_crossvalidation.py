@@ -16,8 +16,8 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference import crossval as leaving
 from bayescontam.inference.crossval import (
     CrossValidation,
-    Refit,
     RefitData,
+    RefitTask,
     fold_key,
     kfold,
     predicted,
@@ -148,7 +148,7 @@ class TestCache:
         for shift in (0.0, 0.1):
             frame = table().assign(contamination=np.linspace(0, 0.9, 24) + shift)
             source = RefitData(spec, make_design(spec, Responses.from_frame(frame)), Sampling())
-            key = fold_key(source, Refit("x", np.array([1]), np.array([1]), 1))
+            key = fold_key(source, RefitTask("x", np.array([1]), np.array([1]), 1))
             (tmp_path / key).touch()
         assert len(list(tmp_path.iterdir())) == 2
 
@@ -204,7 +204,7 @@ def test_responses_to_an_item_are_predicted_together_and_their_own_effects_summe
     draws = Draws(rng.normal(0, 1, (size, 3)), None, delta, np.zeros((size, 12)), sigma)
     units = units_of(built.design, "item")
     rows = np.flatnonzero(units.unit != 2)
-    elpd, worth = predicted(Prediction.of(draws, built), rows, units.unit[rows])
+    elpd, worth = predicted(Prediction(draws, built), rows, units.unit[rows])
     z = np.linspace(-9, 9, 2001)
     weight = stats.norm.pdf(z) * (z[1] - z[0])
     for place, item in enumerate(np.unique(units.unit[rows])):
@@ -227,7 +227,7 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
     sampling = Sampling(draws=2000, chains=2)
     design = make_design(load_model("single"), Responses.from_frame(frame))
     source = RefitData(load_model("single"), design, sampling)
-    left = refit_without(source, Refit("x", np.array(LEFT), np.array([0, 1, 1]), 1))
+    left = refit_without(source, RefitTask("x", np.array(LEFT), np.array([0, 1, 1]), 1))
     d, k = design.contamination, design.n_correct
     assert d is not None
     theta, beta = np.meshgrid(np.linspace(-4, 4, 321), np.linspace(-9, 9, 361), indexing="ij")
@@ -260,7 +260,7 @@ def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     sample = leaving.sample
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaving, "sample", keep)
-        refit_without(source, Refit("x", rows, np.zeros(len(rows), dtype=int), 3))
+        refit_without(source, RefitTask("x", rows, np.zeros(len(rows), dtype=int), 3))
     posterior = kept["posterior"]
     z = posterior["delta"][..., 7] / posterior["sigma_delta"][..., 0]
     # Every fifth draw: NUTS draws of a free parameter are about independent.
@@ -281,7 +281,7 @@ def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> Non
     design = make_design(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)))
     source = RefitData(spec, design, sampling)
     rows_of = np.flatnonzero(design.model == design.models.index("m3"))
-    left = refit_without(source, Refit("x", rows_of, np.arange(items), 5))
+    left = refit_without(source, RefitTask("x", rows_of, np.arange(items), 5))
     mu, sigma = np.meshgrid(np.linspace(-6, 6, 241), np.linspace(0.01, 6, 240), indexing="ij")
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     p = expit(mu[..., None] + sigma[..., None] * nodes)
