@@ -195,8 +195,7 @@ def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
     for name, values in posterior.data_vars.items():
         if name in COORDINATES:
             continue
-        cells = values.to_numpy()
-        figures = pd.DataFrame(convergence(cells.reshape(*cells.shape[:2], -1)))
+        figures = pd.DataFrame(convergence(values.to_numpy()))
         parts.append(figures.set_axis([in_words(str(name), each) for each in _places(values)]))
     return pd.concat(parts)
 

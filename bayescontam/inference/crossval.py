@@ -172,12 +172,8 @@ def refit_without(source: RefitData, task: RefitTask) -> Left:
 
 def _worst_r_hat(posterior: xr.Dataset) -> float:
     """Return the largest R-hat of all parameters; what is constant has none."""
-    worst = 1.0
-    for values in posterior.data_vars.values():
-        cells = values.to_numpy()
-        r_hat = convergence(cells.reshape(*cells.shape[:2], -1), only=["r_hat"])["r_hat"]
-        worst = max([worst, *r_hat[~np.isnan(r_hat)]])
-    return float(worst)
+    each = [convergence(v.to_numpy(), only=["r_hat"])["r_hat"] for v in posterior.values()]
+    return float(np.nanmax(np.concatenate([[1.0], *each])))
 
 
 def predicted(

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -160,27 +159,27 @@ def _judged(
     posterior: xr.Dataset, built: BuiltModel, options: Options
 ) -> tuple[dict[str, xr.Dataset], Positions]:
     """Return everything that follows from the draws, group by group, and what is stored of it."""
-    rng, cores = partial(stream, options.seed), options.sampling.cores
+    seed, cores = options.seed, options.sampling.cores
     draws = stack_draws(posterior, built.design)
-    draws = draw_difficulties(draws, built.lattice, rng("difficulties"), cores=cores)
-    draws = with_own_effects(draws, built, rng("own effects"), cores=cores)
-    draws, moments = draw_contamination(draws, built, rng("contamination"))
+    draws = draw_difficulties(draws, built.lattice, stream(seed, "difficulties"), cores=cores)
+    draws = with_own_effects(draws, built, stream(seed, "own effects"), cores=cores)
+    draws, moments = draw_contamination(draws, built, stream(seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
-    groups = estimands(draws, built, shape, *chosen, rng("population"), options.population)
+    groups = estimands(draws, built, shape, *chosen, stream(seed, "population"), options.population)
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
-    prior, parameters = prior_draws(built, count, rng("prior"))
-    before = estimands(prior, built, (1, len(prior)), *chosen, rng("prior population"))
-    prior_scores = posterior_checks(prior, built, rng("prior predictive"))["score_replicated"]
-    predictive = posterior_checks(draws, built, rng("predictive"))
+    prior, parameters = prior_draws(built, count, stream(seed, "prior"))
+    before = estimands(prior, built, (1, len(prior)), *chosen, stream(seed, "prior population"))
+    expected = posterior_checks(prior, built, stream(seed, "prior predictive"))
+    predictive = posterior_checks(draws, built, stream(seed, "predictive"))
     groups |= {
         "prior": without_items(parameters),
         "prior_estimands": before["estimands"],
         "predictive": predictive.assign(
-            score_prior=prior_scores.rename(replicate="prior_replicate")
+            score_prior=expected["score_replicated"].rename(replicate="prior_replicate")
         ),
-        "loo": leave_one_out(draws, built, rng("loo")),
+        "loo": leave_one_out(draws, built, stream(seed, "loo")),
     }
     if draws.beta is not None:
         groups |= _of_slopes(draws, posterior, groups, built, options)

@@ -320,7 +320,6 @@ def _figures(values: FloatArray, shares: FloatArray, level: float) -> FloatArray
 
 def _efficiency(draws: FloatArray) -> FloatArray:
     """Return how many independent draws one is worth in the tails, dims (model, benchmark)."""
-    cells = draws.reshape(*draws.shape[:2], -1)
-    ess = convergence(cells)["ess_tail"] / (cells.shape[0] * cells.shape[1])
+    ess = convergence(draws, ["ess_tail"])["ess_tail"] / (draws.shape[0] * draws.shape[1])
     # 1 for a constant.
     return np.minimum(np.where(np.isnan(ess), 1.0, ess), 1.0).reshape(draws.shape[2:])
