@@ -211,23 +211,19 @@ def _convergence(
     what: str, figures: pd.DataFrame, limits: Thresholds, otherwise: Outcome
 ) -> Iterator[Check]:
     """Check R-hat and ESS; constants (NaN) have nothing to converge."""
-    worst, place = figures["r_hat"].max(), ""
-    fine = not worst >= limits.r_hat
-    if not fine:
-        place = f"Chains disagree on the {figures['r_hat'].idxmax()}"
-        place += f" (R-hat {_exact(worst, limits)}). {LONGER}"
+    worst, bad = figures["r_hat"].max(), ""
+    if worst >= limits.r_hat:
+        bad = f"Chains disagree on the {figures['r_hat'].idxmax()}"
+        bad += f" (R-hat {_exact(worst, limits)}). {LONGER}"
     name, threshold = f"R-hat of {what}", f"< {limits.r_hat:g}"
-    yield make_check(name, fine, worst, threshold, "Chains agree.", place, otherwise)
+    yield make_check(name, not bad, worst, threshold, "Chains agree.", bad, otherwise)
+    good, threshold = "Enough independent draws.", f"≥ {limits.ess:g}"
     for column, kind in (("ess_bulk", "Bulk"), ("ess_tail", "Tail")):
-        least = float(figures[column].min())
-        fine = not least < limits.ess
-        if not fine:
-            place = f"Too few independent draws of the {figures[column].idxmin()}"
-            place += f" (ESS {least:,.0f}). {LONGER}"
-        name, threshold = f"{kind} ESS of {what}", f"≥ {limits.ess:g}"
-        yield make_check(
-            name, fine, least, threshold, "Enough independent draws.", place, otherwise
-        )
+        least, bad = float(figures[column].min()), ""
+        if least < limits.ess:
+            bad = f"Too few independent draws of the {figures[column].idxmin()}"
+            bad += f" (ESS {least:,.0f}). {LONGER}"
+        yield make_check(f"{kind} ESS of {what}", not bad, least, threshold, good, bad, otherwise)
 
 
 def _exact(r_hat: float, limits: Thresholds) -> str:

@@ -56,7 +56,7 @@ def item_table(
 
 
 def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
-    """Say how many items do not fit, and whether contaminated ones together do not."""
+    """Yield how many items do not fit, and whether contaminated ones together do not."""
     q_value = known["q_value"].to_numpy()
     judged, unjudged = int(np.isfinite(q_value).sum()), ""
     if left := len(q_value) - judged:
@@ -160,16 +160,13 @@ class Answers:
     def of_items(self, chosen: NDArray[np.bool_]) -> "Answers":
         """Return the responses to some items."""
         rows, sizes = np.repeat(chosen, self.sizes), self.sizes[chosen]
-        return Answers(
-            np.cumsum(sizes) - sizes,
-            self.correct[rows],
-            self.trials[rows],
-            self.log_odds[:, rows],
-            self.ability[:, rows],
-            self.guess[..., rows] if np.ndim(self.guess) else self.guess,
-            None if self.spread is None else self.spread[:, rows],
-            self.difficulty_sd[:, chosen],
-        )
+        of_responses = {
+            name: values[..., rows]
+            for name, values in vars(self).items()
+            if name not in ("starts", "difficulty_sd") and values is not None
+        }
+        starts, sd = np.cumsum(sizes) - sizes, self.difficulty_sd[:, chosen]
+        return replace(self, starts=starts, difficulty_sd=sd, **of_responses)
 
 
 class ItemScores(NamedTuple):

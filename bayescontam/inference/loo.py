@@ -254,13 +254,18 @@ def _densities(
             density = predictive.density(rows, center)
             yield rows, density, center, density.sum(axis=1)
         return
-    most, start = max(1, CHUNK // (count * exposure.nodes.shape[1])), 0
-    reached = np.cumsum(np.bincount(exposure.group))
-    while start < len(reached):  # runs of at most `most` responses, or of one group
-        ends = int(np.searchsorted(reached, most + (reached[start - 1] if start else 0), "right"))
-        groups = slice(start, max(start + 1, ends))
+    for groups in _blocks(exposure, max(1, CHUNK // (count * exposure.nodes.shape[1]))):
         yield _mixed(predictive, exposure, groups, rng)
-        start = groups.stop
+
+
+def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
+    """Cut groups into runs of at most `most` responses, or of one group."""
+    ends, start = np.cumsum(np.bincount(exposure.group)), 0
+    while start < len(ends):
+        done = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
+        yield slice(start, stop)
+        start = stop
 
 
 def _mixed(

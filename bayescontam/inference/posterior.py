@@ -467,13 +467,9 @@ def draw_contamination(
     moments = ContaminationMoments(
         exposure.mean + first, np.sqrt(np.maximum(second - first**2, 0.0))
     )
-    return _joined(draws, parts), moments
-
-
-def _joined(draws: Draws, parts: list[Draws]) -> Draws:
     node = np.concatenate([part.node for part in parts if part.node is not None])
     eta = [part.eta for part in parts if part.eta is not None]
-    return replace(draws, node=node, eta=np.concatenate(eta) if eta else None)
+    return replace(draws, node=node, eta=np.concatenate(eta) if eta else None), moments
 
 
 def _log_weights(

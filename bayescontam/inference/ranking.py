@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, product
+from itertools import count, islice, product
 from string import ascii_lowercase
 from typing import Any, Literal
 
@@ -241,10 +241,8 @@ def compact_letters(size: int) -> list[str]:
     >>> compact_letters(28)[::9]
     ['a', 'j', 's', 'ab']
     """
-    names = (
-        "".join(name) for length in count(1) for name in product(ascii_lowercase, repeat=length)
-    )
-    return [name for name, _ in zip(names, range(size), strict=False)]
+    letters = (name for length in count(1) for name in product(ascii_lowercase, repeat=length))
+    return ["".join(name) for name in islice(letters, size)]
 
 
 def letters_of(groups: list[Group], models: int) -> list[str]:

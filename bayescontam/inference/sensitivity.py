@@ -148,7 +148,7 @@ def reliable_range(good: NDArray[np.bool_], own: int) -> NDArray[np.bool_]:
 def sign_by_assumption(
     locations: FloatArray, p_positive: FloatArray, own: float, level: float
 ) -> tuple[float, str]:
-    """Return where the sign becomes certain or uncertain, and say it in words.
+    """Return the nearest location where the sign becomes certain or uncertain, and all in words.
 
     >>> sign_by_assumption(np.array([-1.0, 0.0, 1.0]), np.array([0.5, 0.95, 1.0]), 0.0, 0.95)
     (0.5, 'uncertain below 0.50, positive above')

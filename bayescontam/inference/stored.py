@@ -299,8 +299,8 @@ class Positions:
         if whole:
             most = _most(WHOLE_NUMBERS, len(design), LEAST_RESPONSE_DRAWS)
             return cls(every, every, every[spaced(count, most // chains)])
-        kept = posterior.drop_vars(item_level(posterior))
-        size = sum(_size(each) for each in (kept, *estimands.values()))
+        parameters_only = posterior.drop_vars(item_level(posterior))
+        size = sum(_size(each) for each in (parameters_only, *estimands.values()))
         most = _most(PARAMETER_NUMBERS, size, LEAST_PARAMETER_DRAWS)
         parameters = every[spaced(count, most // chains)]
         of_items = item_draws or 0

@@ -316,8 +316,8 @@ def p_superior(ability: FloatArray) -> FloatArray:
 def p_all_differences(ability: FloatArray, above: NDArray[np.bool_]) -> float:
     """Return the share of draws in which every one of some orders holds.
 
-    >>> said = np.array([[False, True, True], [False, False, False], [False, False, False]])
-    >>> p_all_differences(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), said)
+    >>> above = np.array([[False, True, True], [False, False, False], [False, False, False]])
+    >>> p_all_differences(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), above)
     0.5
     """
     columns = np.ascontiguousarray(ability.T)
