@@ -61,7 +61,7 @@ from .inference.checks import (
     Outcome as Outcome,
     Thresholds as Thresholds,
 )
-from .inference.compare import compare as compare
+from .inference.crossval import compare as compare
 from .inference.pipeline import fit as fit
 from .inference.prior_predictive import prior_predictive as prior_predictive
 from .inference.ranking import (

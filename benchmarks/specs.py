@@ -19,12 +19,12 @@ import xarray as xr
 from bayescontam._progress import progress_bar
 from bayescontam._random import stream
 from bayescontam.data.responses import Responses
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import Draws, draw_contamination, stack_draws
+from bayescontam.inference.posterior import Draws, accuracy, draw_contamination, stack_draws
 from bayescontam.inference.predictive import prior_draws, with_own_effects
-from bayescontam.inference.prior_predictive import ExampleLayout, make_example, response_accuracies
+from bayescontam.inference.prior_predictive import ExampleLayout, make_example
 from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.summary import convergence
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model, shipped_models
@@ -115,7 +115,7 @@ def with_counts(responses: Responses, counts: np.ndarray) -> Responses:
 
 def answered(truth: Draws, built: BuiltModel, rng: np.random.Generator) -> np.ndarray:
     """Draw answers, given one draw of all effects."""
-    return rng.binomial(built.design.n_trials, response_accuracies(truth, built)[0])
+    return rng.binomial(built.design.n_trials, accuracy(truth, built)[0])
 
 
 # Recovery of draws from the prior

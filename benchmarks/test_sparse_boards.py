@@ -15,8 +15,8 @@ from scipy.stats import spearmanr
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import stack_draws
-from bayescontam.inference.rank_statistics import p_superior
 from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.summary import p_superior
 from bayescontam.model.build import build
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec, restored_spec

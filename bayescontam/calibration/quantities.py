@@ -18,11 +18,11 @@ from bayescontam.calibration.study import Plan, validate_quantities
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import estimands, reference_levels
-from bayescontam.inference.posterior import CACHED, Draws
-from bayescontam.inference.prior_predictive import response_accuracies
+from bayescontam.inference.posterior import CACHED, Draws, accuracy
 from bayescontam.model.build import COORDINATES, BuiltModel
 from bayescontam.model.design import Design, make_design
-from bayescontam.specs.study import GROUPS, Estimator, Expression, StudySpec
+from bayescontam.specs.expression import Expression
+from bayescontam.specs.study import GROUPS, Estimator, StudySpec
 
 Key = tuple[str, str]  # quantity, and where: the labels of its cell, or nothing
 
@@ -157,7 +157,7 @@ def _log_likelihood(draws: Draws, built: BuiltModel) -> FloatArray:
     k, n = built.design.n_correct, built.design.n_trials
     parts = []
     for part in draws.chunks(built.design, CACHED):
-        p = np.clip(response_accuracies(part, built), _CLOSEST, 1 - _CLOSEST)
+        p = np.clip(accuracy(part, built), _CLOSEST, 1 - _CLOSEST)
         parts.append((xlogy(k, p) + xlog1py(n - k, -p)).sum(axis=1))
     return np.concatenate(parts)
 

@@ -41,9 +41,9 @@ from bayescontam.calibration.simulators import (
 from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError, UsageError
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
+from bayescontam.inference.summary import convergence
 from bayescontam.parallel import ray_cluster, run_tasks
 from bayescontam.specs.registry import load_study, shipped_folder
 from bayescontam.specs.study import Estimator, SamplingSpec, StudySpec

@@ -21,14 +21,9 @@ from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError
 from bayescontam.inference.estimands import reference_level
-from bayescontam.inference.posterior import draw_contamination, stack_draws
+from bayescontam.inference.posterior import accuracy, draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.prior_predictive import (
-    ExampleLayout,
-    fitting,
-    make_example,
-    response_accuracies,
-)
+from bayescontam.inference.prior_predictive import ExampleLayout, fitting, make_example
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design, crossed_labels
 from bayescontam.specs.model import ModelSpec
@@ -211,7 +206,7 @@ class FromModel:
         if self._built.design.exposure is not None:
             # They are summed out: nobody knows which of them the counts were drawn with.
             draws, _ = draw_contamination(draws, self._built, rng, responses=False)
-            p = response_accuracies(draws, self._built)[0]
+            p = accuracy(draws, self._built)[0]
             counts = rng.binomial(self._built.design.n_trials, p).astype(float)
         design = replace(self._built.design, n_correct=counts.astype(np.int64))
         built = replace(self._built, design=design)
@@ -239,7 +234,7 @@ class FromPosterior:
         rng = self._plan.stream(self._cell.name, replicate, "own effects")
         draws = with_own_effects(stack_draws(parameters, built.design), built, rng)
         rng = self._plan.stream(self._cell.name, replicate, "counts")
-        again = rng.binomial(built.design.n_trials, response_accuracies(draws, built)[0])
+        again = rng.binomial(built.design.n_trials, accuracy(draws, built)[0])
         responses, both = observed.augmented(again)
         found = measure(parameters, draws, both, self._plan, strict=True)
         return Simulated(responses, dict(zip(found.keys, found.values[0, 0].tolist(), strict=True)))

@@ -92,7 +92,7 @@ def compare(
 ) -> None:
     """Compare fits of the same responses: cross-validation and stacking weights."""
     with stage(not quiet, "reading the fits"):
-        from bayescontam.inference.compare import compare as compare_fits
+        from bayescontam.inference.crossval import compare as compare_fits
 
         fits = load_all(paths)
     with nullcontext() if cache is None else resumable("finished refits"):

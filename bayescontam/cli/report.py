@@ -110,7 +110,7 @@ def report(
     else:
         with stage(not quiet, f"reading {printable(path)}"):
             from bayescontam.evidence.curve import Curve
-            from bayescontam.inference.compare import compare as compare_fits
+            from bayescontam.inference.crossval import compare as compare_fits
             from bayescontam.report.curve_page import write_curve_report
             from bayescontam.report.fit_page import write_report
 

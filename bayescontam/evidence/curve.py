@@ -35,10 +35,9 @@ from bayescontam.evidence.curve_model import (
 )
 from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.sampling import Engine, Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
-from bayescontam.inference.summary import LEVEL, describe
+from bayescontam.inference.summary import LEVEL, convergence, describe
 from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.parallel import usable_cores
 from bayescontam.scan.results import Scan

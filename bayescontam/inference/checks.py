@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, SupportsFloat
 
 import arviz as az
 import numpy as np
@@ -14,12 +14,12 @@ from scipy import stats
 from scipy.special import betainc, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import Draws, node_probabilities
-from bayescontam.inference.sensitivity import variable_of
+from bayescontam.inference.sensitivity import top_level
+from bayescontam.inference.summary import convergence
 from bayescontam.model.build import COORDINATES, BuiltModel, in_words
 from bayescontam.model.marginal import Lattice, item_levels
-from bayescontam.model.priors import LOCATED, distribution, is_stretched, stretch_of_draws
+from bayescontam.model.priors import LOCATED, distribution, is_stretched
 from bayescontam.model.quadrature import log_weights
 from bayescontam.specs.priors import Dirichlet, Prior
 
@@ -35,7 +35,6 @@ MOST_ERROR = 0.05
 Where a log density is wrong by an error of standard deviation s, means are wrong by about
 s of their own standard deviations at most: they move by the covariance with the error.
 """
-NAME = "Priors against data"
 IMPROBABLE = 0.01
 """Probability below which, after Bonferroni's correction, a prior is refuted."""
 _MOST = 3
@@ -82,6 +81,20 @@ class Check:
         return asdict(self) | {"outcome": self.outcome.value, "value": value}
 
 
+def make_check(
+    name: str,
+    fine: bool | np.bool_,
+    value: SupportsFloat,
+    threshold: str,
+    good: str,
+    bad: str,
+    otherwise: Outcome = Outcome.CAUTION,
+) -> Check:
+    """Return a check that passed, with the sentence for it, or has another outcome."""
+    found = Outcome.PASSED if fine else otherwise
+    return Check(name, found, float(value), threshold, good if fine else bad)
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """What is required of a fit, on raw values.
@@ -118,11 +131,12 @@ def sampling_checks(
 ) -> Iterator[Check]:
     """Check that the draws stand for the posterior."""
     diverging, transitions = int(sample_stats["diverging"].sum()), sample_stats["diverging"].size
-    yield _count(
-        "divergences", diverging, limits.divergences,
+    yield make_check(
+        "divergences", diverging <= limits.divergences, diverging, f"≤ {limits.divergences}",
         "No transition diverged.",
         f"{diverging:,} of {transitions:,} transitions diverged: regions of the posterior may have"
         " been missed. Raise target_accept to 0.95, then to 0.99.",
+        Outcome.FAILED,
     )  # fmt: skip
     moving = _rows(summary[~summary["quantity"].isin(["rank", "p_best"])])
     read = list(_convergence("estimands", moving, limits, Outcome.FAILED))
@@ -137,12 +151,11 @@ def sampling_checks(
         yield check if passed else replace(check, sentence=check.sentence + aside)
     yield _energy_check(sample_stats, limits, aside)
     depth = int(sample_stats["reached_max_treedepth"].sum())
-    yield _count(
-        "tree depth", depth, limits.tree_depth,
+    yield make_check(
+        "tree depth", depth <= limits.tree_depth, depth, f"≤ {limits.tree_depth}",
         "No trajectory was cut.",
         f"{depth:,} of {transitions:,} trajectories were cut at the largest depth, which slows the"
         f" sampler down: tune for longer.{aside}",
-        Outcome.CAUTION,
     )  # fmt: skip
 
 
@@ -183,9 +196,7 @@ def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
     for name, values in posterior.data_vars.items():
         if name in COORDINATES:
             continue
-        cells = values.to_numpy()
-        cells = cells.reshape(*cells.shape[:2], -1)
-        figures = pd.DataFrame(convergence(cells))
+        figures = pd.DataFrame(convergence(values.to_numpy()))
         parts.append(figures.set_axis([in_words(str(name), each) for each in _places(values)]))
     return pd.concat(parts)
 
@@ -201,21 +212,19 @@ def _convergence(
     what: str, figures: pd.DataFrame, limits: Thresholds, otherwise: Outcome
 ) -> Iterator[Check]:
     """Check R-hat and ESS; constants (NaN) have nothing to converge."""
-    worst = figures["r_hat"].max()
-    fine, text = not worst >= limits.r_hat, "Chains agree."
-    if not fine:
-        text = f"Chains disagree on the {figures['r_hat'].idxmax()}"
-        text += f" (R-hat {_exact(worst, limits)}). {LONGER}"
-    threshold = f"< {limits.r_hat:g}"
-    yield Check(f"R-hat of {what}", outcome(fine, otherwise), float(worst), threshold, text)
+    worst, bad = figures["r_hat"].max(), ""
+    if worst >= limits.r_hat:
+        bad = f"Chains disagree on the {figures['r_hat'].idxmax()}"
+        bad += f" (R-hat {_exact(worst, limits)}). {LONGER}"
+    name, threshold = f"R-hat of {what}", f"< {limits.r_hat:g}"
+    yield make_check(name, not bad, worst, threshold, "Chains agree.", bad, otherwise)
+    good, threshold = "Enough independent draws.", f"≥ {limits.ess:g}"
     for column, kind in (("ess_bulk", "Bulk"), ("ess_tail", "Tail")):
-        least = float(figures[column].min())
-        fine, text = not least < limits.ess, "Enough independent draws."
-        if not fine:
-            text = f"Too few independent draws of the {figures[column].idxmin()}"
-            text += f" (ESS {least:,.0f}). {LONGER}"
-        name, threshold = f"{kind} ESS of {what}", f"≥ {limits.ess:g}"
-        yield Check(name, outcome(fine, otherwise), least, threshold, text)
+        least, bad = float(figures[column].min()), ""
+        if least < limits.ess:
+            bad = f"Too few independent draws of the {figures[column].idxmin()}"
+            bad += f" (ESS {least:,.0f}). {LONGER}"
+        yield make_check(f"{kind} ESS of {what}", not bad, least, threshold, good, bad, otherwise)
 
 
 def _exact(r_hat: float, limits: Thresholds) -> str:
@@ -230,29 +239,20 @@ def _exact(r_hat: float, limits: Thresholds) -> str:
 def loo_checks(loo: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
     """Check that leave-one-out figures are reliable and calibrated."""
     bad = int((~(loo["pareto_k"] <= limits.pareto_k)).sum())
-    good = f"Leave-one-out is reliable for all {loo.sizes['response']:,} responses."
-    yield Check(
-        "Pareto k",
-        Outcome.CAUTION if bad else Outcome.PASSED,
-        float(loo["pareto_k"].max()),
-        f"≤ {limits.pareto_k:g}",
-        good
-        if not bad
-        else f"{bad} of {loo.sizes['response']:,} responses have a larger k: comparisons by LOO"
-        " are unreliable there; the estimands are not affected.",
-    )
-    p_value = float(stats.kstest(loo["pit"].to_numpy(), "uniform").pvalue)
-    calibrated = p_value >= limits.predictive
-    yield Check(
-        "LOO-PIT",
-        outcome(calibrated, Outcome.CAUTION),
-        p_value,
-        f"p ≥ {limits.predictive:g}",
-        "Left-out responses are as spread as predicted."
-        if calibrated
-        else "Left-out responses are not spread as predicted: look at the LOO-PIT picture and"
-        " compare with another model spec.",
-    )
+    count = f"{loo.sizes['response']:,} responses"
+    yield make_check(
+        "Pareto k", bad == 0, float(loo["pareto_k"].max()), f"≤ {limits.pareto_k:g}",
+        f"Leave-one-out is reliable for all {count}.",
+        f"{bad} of {count} have a larger k: comparisons by LOO are unreliable there; the estimands"
+        " are not affected.",
+    )  # fmt: skip
+    p_value = stats.kstest(loo["pit"].to_numpy(), "uniform").pvalue
+    yield make_check(
+        "LOO-PIT", p_value >= limits.predictive, p_value, f"p ≥ {limits.predictive:g}",
+        "Left-out responses are as spread as predicted.",
+        "Left-out responses are not spread as predicted: look at the LOO-PIT picture and compare"
+        " with another model spec.",
+    )  # fmt: skip
 
 
 def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
@@ -265,44 +265,34 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
     for name, what in groups.items():
         if name not in predictive:
             continue
-        p_value = _surprise(
-            predictive[name].to_numpy(), predictive[f"{name}_replicated"].to_numpy()
-        )
-        good = p_value >= limits.predictive
-        yield Check(
-            f"Predicted {what}",
-            outcome(good),
-            p_value,
+        replicated = predictive[f"{name}_replicated"].to_numpy()
+        p_value = _surprise(predictive[name].to_numpy(), replicated)
+        yield make_check(
+            f"Predicted {what}", p_value >= limits.predictive, p_value,
             f"p ≥ {limits.predictive:g}",
-            "Observed ones lie where replicated data lie."
-            if good
-            else f"Observed ones lie where replicated data do not: {advice[name]}",
-        )
+            "Observed ones lie where replicated data lie.",
+            f"Observed ones lie where replicated data do not: {advice[name]}",
+            Outcome.FAILED,
+        )  # fmt: skip
     prior = predictive["score_prior"].fillna(0.5)
     low, high = prior.quantile([0.005, 0.995], "prior_replicate").to_numpy()
     observed = predictive["score"].to_numpy()
     outside = int(((observed < low) | (observed > high)).sum())
-    yield Check(
-        "Prior predictive accuracy",
-        outcome(outside == 0, Outcome.CAUTION),
-        float(outside),
-        "0 outside 99 %",
-        "The prior allows for every observed score."
-        if outside == 0
-        else f"{outside} observed scores lie outside the central 99 % of scores that the prior"
+    yield make_check(
+        "Prior predictive accuracy", outside == 0, outside, "0 outside 99 %",
+        "The prior allows for every observed score.",
+        f"{outside} observed scores lie outside the central 99 % of scores that the prior"
         " predicts. See 'bayescontam models show' for what the priors mean, and widen that of mean"
         " abilities (mu); wider spreads of items would only draw predicted scores together. Where"
         " scores lie below likelihood.guess, it is that which is too high.",
-    )
+    )  # fmt: skip
 
 
 def _surprise(observed: FloatArray, replicated: FloatArray) -> float:
-    """Return the smallest two-sided p-value over groups, corrected for their number.
-
-    Replicated shares are taken for those of a Binomial with their mean and variance, so
-    that groups may be small. Where all replicates agree, another observed share is as
-    improbable as one replicate.
-    """
+    """Return the smallest two-sided p-value over groups, corrected for their number."""
+    # Replicated shares are taken for those of a Binomial with their mean and variance, so that
+    # groups may be small. Where all replicates agree, another observed share is as improbable as
+    # one replicate.
     center, variance = replicated.mean(axis=0), replicated.var(axis=0)
     finite = np.isfinite(observed) & np.isfinite(center)
     observed, center, variance = observed[finite], center[finite], variance[finite]
@@ -318,41 +308,23 @@ def _surprise(observed: FloatArray, replicated: FloatArray) -> float:
     return float(min(1.0, p_values.min() * len(p_values)))
 
 
-def outcome(good: bool, otherwise: Outcome = Outcome.FAILED) -> Outcome:
-    """Return ``passed``, or what is said otherwise."""
-    return Outcome.PASSED if good else otherwise
-
-
-def _count(
-    name: str, value: int, most: int, good: str, bad: str, otherwise: Outcome = Outcome.FAILED
-) -> Check:
-    fine, text = value <= most, good if value <= most else bad
-    return Check(name, outcome(fine, otherwise), float(value), f"≤ {most}", text)
-
-
 def integration_check(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> Check:
     """Check the log likelihood against one of twice the nodes at each item's own level."""
     error = integration_errors(draws.thinned(MOST_DRAWS), lattice, rng)
     spread = float(error.std())
-    fine = spread <= MOST_ERROR
-    return Check(
-        "Difficulties integrated out",
-        outcome(fine),
-        spread,
+    return make_check(
+        "Difficulties integrated out", spread <= MOST_ERROR, spread,
         f"sd of error ≤ {MOST_ERROR:g}",
         "The log likelihood is as good as exact: integrating difficulties out moves no mean by"
-        f" more than {max(spread, 0.001):.1g} of its standard deviations."
-        if fine
-        else "The log likelihood is not exact enough. Fit with difficulties sampled"
+        f" more than {max(spread, 0.001):.1g} of its standard deviations.",
+        "The log likelihood is not exact enough. Fit with difficulties sampled"
         " (--difficulties sampled).",
-    )
+        Outcome.FAILED,
+    )  # fmt: skip
 
 
 def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator) -> FloatArray:
-    """Return the error of the log likelihood of each draw, dims (draw,), natural logarithms.
-
-    It is that of some items, scaled to all of them.
-    """
+    """Return the error of the log likelihood of each draw: that of some items, scaled to all."""
     count = min(MOST_ITEMS, len(lattice.total))
     items = rng.choice(len(lattice.total), count, replace=False)
     exact = _item_by_item(lattice, items)
@@ -397,54 +369,40 @@ def _log_density(
     return result
 
 
-@dataclass(frozen=True)
-class _Conflict:
-    """A parameter that lies far out in its prior."""
+class _Conflict(NamedTuple):
+    """A parameter, and the probability of values as far out in its prior."""
 
+    tail: float
     key: str
     words: str
     value: float
-    tail: float
     prior: Prior
     stretched: bool
 
 
 def conflict_check(posterior: xr.Dataset, built: BuiltModel) -> Check:
-    """Check that no parameter lies where its prior says that it hardly can be.
-
-    Box (1980), doi:10.2307/2982063, and Evans & Moshonov (2006), doi:10.1214/06-BA129, on
-    checking a prior against data.
-    """
+    """Check that no parameter lies where its prior says that it hardly can be."""
+    # Box (1980), doi:10.2307/2982063; Evans & Moshonov (2006), doi:10.1214/06-BA129.
     found = [*_conflicts(posterior, built)]
     least = min((each.tail * len(found) for each in found), default=1.0)
     refuted = sorted((c for c in found if c.tail * len(found) < IMPROBABLE), key=lambda c: c.tail)
-    return Check(
-        NAME,
-        outcome(not refuted, Outcome.CAUTION),
-        min(least, 1.0),
-        f"p ≥ {IMPROBABLE:g}",
-        _sentence(refuted) if refuted else "Every parameter lies where its prior allows it.",
-    )
+    return make_check(
+        "Priors against data", not refuted, min(least, 1.0), f"p ≥ {IMPROBABLE:g}",
+        "Every parameter lies where its prior allows it.",
+        _sentence(refuted) if refuted else "",
+    )  # fmt: skip
 
 
-def _conflicts(posterior: xr.Dataset, built: BuiltModel) -> Any:
-    stretched, priors = stretch_of_draws(posterior), built.spec.priors
-    total = posterior.sizes["chain"] * posterior.sizes["draw"]
-    for key in type(priors).model_fields:
-        prior, name = getattr(priors, key), variable_of(key, built)
-        if name is None or name not in posterior or isinstance(prior, Dirichlet):
+def _conflicts(posterior: xr.Dataset, built: BuiltModel) -> Iterator[_Conflict]:
+    for key, name, values, factor in top_level(posterior, built):
+        prior = getattr(built.spec.priors, key)
+        if isinstance(prior, Dirichlet):
             continue
-        values = posterior[name]
-        factor = np.asarray(stretched.of(key, built.spec, built.design))
-        factor = factor.reshape(total, -1) if factor.ndim else factor
-        cells: FloatArray = np.median(values.to_numpy().reshape(total, -1) / factor, axis=0)
-        dims = [str(dim) for dim in values.dims[2:]]
-        shape = tuple(values.sizes[dim] for dim in dims)
-        for place, value in zip(np.ndindex(shape), cells, strict=True):
-            labels = {d: values[d].to_numpy()[i] for d, i in zip(dims, place, strict=True)}
-            tail = extremity(prior, float(value))
-            scaled = is_stretched(key, built.spec) and "eps" in built.terms
-            yield _Conflict(key, in_words(name, labels), float(value), tail, prior, scaled)
+        stretched = is_stretched(key, built.spec) and "eps" in built.terms
+        medians: FloatArray = np.median(values / factor, axis=0)
+        for labels, value in zip(_places(posterior[name]), medians.tolist(), strict=True):
+            words = in_words(name, labels)
+            yield _Conflict(extremity(prior, value), key, words, value, prior, stretched)
 
 
 def extremity(prior: Prior, value: float) -> float:
@@ -459,37 +417,30 @@ def _sentence(refuted: list[_Conflict]) -> str:
     parts = []
     for each in refuted[:_MOST]:
         unit = ", in log-odds of mean accuracies" if each.stretched else ""
+        tail = "less than 1e-12" if each.tail < 1e-12 else f"{each.tail:.1g}"
         parts.append(
             f"the {each.words} is {each.value:.2f}{unit}, of which {each.prior.text()} holds"
-            f" values as extreme for {_probability(each.tail)} probable"
+            f" values as extreme for {tail} probable"
         )
     more = f" ({len(refuted) - _MOST} more)" if len(refuted) > _MOST else ""
-    worst = refuted[0]
+    # A prior of about the same kind that holds the value, as a spec writes it.
+    worst, prior = refuted[0], refuted[0].prior
+    if isinstance(prior, LOCATED):
+        sigma = _rounded(abs(worst.value - prior.mu) / 1.5)
+        wider = f'"normal", mu = {prior.mu:g}, sigma = {sigma}'
+    else:
+        wider = f'"exponential", scale = {_rounded(worst.value / 1.5)}'
     return (
         f"The data refute a prior: {'; '.join(parts)}{more}. Estimates are drawn towards it."
         f" Widen it in a copy of the model spec, such as priors.{worst.key} ="
-        f" {_wider(worst)}, and see whether conclusions stay."
+        f" {{ family = {wider} }}, and see whether conclusions stay."
     )
-
-
-def _wider(conflict: _Conflict) -> str:
-    """Return a prior of about the same kind that holds the value, as a spec writes it."""
-    if isinstance(conflict.prior, LOCATED):
-        away = abs(conflict.value - conflict.prior.mu)
-        return (
-            f'{{ family = "normal", mu = {conflict.prior.mu:g}, sigma = {_rounded(away / 1.5)} }}'
-        )
-    return f'{{ family = "exponential", scale = {_rounded(conflict.value / 1.5)} }}'
 
 
 def _rounded(value: float) -> str:
     """Return a number rounded up to one significant digit, or two where that is a half."""
     power = 10 ** np.floor(np.log10(value))
     return f"{np.ceil(2 * value / power) / 2 * power:g}"
-
-
-def _probability(tail: float) -> str:
-    return "less than 1e-12" if tail < 1e-12 else f"{tail:.1g}"
 
 
 def checks_sentence(checks: tuple[Check, ...]) -> str:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.checks import Check, Outcome, outcome
+from bayescontam.inference.checks import Check, make_check
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.model.build import BuiltModel
@@ -33,16 +33,12 @@ def design_checks(
     if reference is not None:
         outside = extrapolation(design, reference) > 0  # False where nothing was answered
         names = [design.models[m] for m in np.unique(np.nonzero(outside)[0])]
-        yield Check(
-            "Reference in observed range",
-            outcome(not names, Outcome.CAUTION),
-            float(outside.sum()),
-            "0 outside",
-            "Genuine ability is reported at a contamination that was observed."
-            if not names
-            else "Genuine ability is extrapolated beyond the contamination observed for"
+        yield make_check(
+            "Reference in observed range", not names, outside.sum(), "0 outside",
+            "Genuine ability is reported at a contamination that was observed.",
+            "Genuine ability is extrapolated beyond the contamination observed for"
             f" {join_list(names, 5)}: it rests on the form of the dose-response.",
-        )
+        )  # fmt: skip
     if built.spec.contamination.exposure == "latent":
         yield _events_check(built)
     if "spillover" in built.terms and reference is not None:
@@ -56,19 +52,14 @@ def _events_check(built: BuiltModel) -> Check:
     """Check that the covariate says which items are the likelier ones."""
     design = built.design
     spread = float(np.sqrt(np.average(design.dose**2, weights=design.weight)))
-    fine = spread >= LEAST_SPREAD
-    return Check(
-        "Probabilities of items",
-        outcome(fine, Outcome.CAUTION),
-        spread,
-        f"sd ≥ {LEAST_SPREAD:g}",
-        "Items differ in how probably they are contaminated."
-        if fine
-        else "Items hardly differ in how probably they are contaminated, so that the responses"
-        " alone show which are. A slope and its opposite, with the other items contaminated,"
-        " fit about alike: see whether chains agree, and use a positive slope"
-        " (contamination.sign) if its sign is known.",
-    )
+    return make_check(
+        "Probabilities of items", spread >= LEAST_SPREAD, spread, f"sd ≥ {LEAST_SPREAD:g}",
+        "Items differ in how probably they are contaminated.",
+        "Items hardly differ in how probably they are contaminated, so that the responses alone"
+        " show which are. A slope and its opposite, with the other items contaminated, fit about"
+        " alike: see whether chains agree, and use a positive slope (contamination.sign) if its"
+        " sign is known.",
+    )  # fmt: skip
 
 
 def _spillover_check(built: BuiltModel, reference: FloatArray) -> Check:
@@ -77,36 +68,27 @@ def _spillover_check(built: BuiltModel, reference: FloatArray) -> Check:
     _, cells, benchmark = _exposures(built.design)
     # Small differences would have to show what spillover does over a large distance.
     distance = float(np.sqrt(np.mean((reference[benchmark] - cells) ** 2)))
-    fine = left >= 2 and spread >= LEAST_CONTRAST * distance
-    return Check(
-        SPILLOVER,
-        outcome(fine, Outcome.CAUTION),
-        float(left) if spread >= LEAST_CONTRAST * distance else 0.0,
-        "≥ 2 contrasts left",
-        "Models of different exposure met enough benchmarks to distinguish spillover from ability."
-        if fine
-        else "Whether a model is lifted by spillover or is simply abler, these models and"
-        " benchmarks cannot show: how the difference is split is the priors' guess. Add models of"
-        " other exposure, or benchmarks that no model can have met.",
-    )
+    left = left if spread >= LEAST_CONTRAST * distance else 0
+    return make_check(
+        SPILLOVER, left >= 2, left, "≥ 2 contrasts left",
+        "Models of different exposure met enough benchmarks to distinguish spillover from ability.",
+        "Whether a model is lifted by spillover or is simply abler, these models and benchmarks"
+        " cannot show: how the difference is split is the priors' guess. Add models of other"
+        " exposure, or benchmarks that no model can have met.",
+    )  # fmt: skip
 
 
 def _exposure_check(design: Design, reference: FloatArray) -> Check:
     """Check that some models were as little exposed as the reference requires."""
     _, cells, _ = _exposures(design)
     outside = (reference < cells.min() - ROUNDING) | (reference > cells.max() + ROUNDING)
-    fine = not outside.any()
-    return Check(
-        "Reference in range of exposure",
-        outcome(fine, Outcome.CAUTION),
-        float(outside.sum()),
-        "0 outside",
-        "Mean contaminations of models reach the reference."
-        if fine
-        else "No model's mean contamination reaches the reference: genuine ability rests on"
-        " spillover being a straight line beyond what was observed. A model or a benchmark"
-        " without contamination would show it.",
-    )
+    return make_check(
+        "Reference in range of exposure", not outside.any(), outside.sum(), "0 outside",
+        "Mean contaminations of models reach the reference.",
+        "No model's mean contamination reaches the reference: genuine ability rests on spillover"
+        " being a straight line beyond what was observed. A model or a benchmark without"
+        " contamination would show it.",
+    )  # fmt: skip
 
 
 def _exposures(design: Design) -> tuple[IntArray, FloatArray, IntArray]:
@@ -116,10 +98,7 @@ def _exposures(design: Design) -> tuple[IntArray, FloatArray, IntArray]:
 
 
 def _contrasts(design: Design) -> tuple[int, float]:
-    """Return how many cells are left once models, benchmarks and exposure have had theirs.
-
-    And the standard deviation of exposure within what models and benchmarks leave.
-    """
+    """Return how many contrasts of exposure models and benchmarks leave, and its spread in them."""
     model, exposure, benchmark = _exposures(design)
     known = np.column_stack(
         [np.eye(len(design.models))[model], np.eye(len(design.benchmarks))[benchmark]]
@@ -134,26 +113,26 @@ def _contrasts(design: Design) -> tuple[int, float]:
 def _trials_check(built: BuiltModel) -> Check:
     design = built.design
     single, repeated = design.n_single, len(design) - design.n_single
-    fine, count = True, 0
-    text = "Every response has one trial." if repeated == 0 else "All have a model-by-item effect."
+    bad, count = "", 0
+    good = "All have a model-by-item effect." if repeated else "Every response has one trial."
     if built.spec.likelihood.trials == "items":
-        text = "The trials of a row are taken for different items, as the model spec says."
+        good = "The trials of a row are taken for different items, as the model spec says."
     elif "eps" in built.terms and single:
-        fine, count = False, single
-        text = (
+        count = single
+        bad = (
             f"{single} responses have one trial and {repeated} have several. Only the latter have a"
             " model-by-item effect, so that abilities and slopes are pooled over log-odds of two"
             " scales; the accuracies themselves are affected little."
         )
     elif "eps" not in built.terms and repeated:
-        fine, count = False, repeated
-        text = (
+        count = repeated
+        bad = (
             f"The repeated trials of {repeated} responses are taken for independent items. If they"
             " are answers to one item, intervals are too narrow: use model_by_item = true, with"
             " several items for each model."
         )
     wanted = "no repeats without effect, no mixture"
-    return Check("Trials of responses", outcome(fine, Outcome.CAUTION), float(count), wanted, text)
+    return make_check("Trials of responses", not count, count, wanted, good, bad)
 
 
 def _items_check(built: BuiltModel, items: Items) -> Check:
@@ -167,10 +146,8 @@ def _items_check(built: BuiltModel, items: Items) -> Check:
     incomparable, few = partly & (fixed | ~ranked), partly & (2 * cells < count)
     text = "Every model answered all items of its benchmarks."
     if incomparable.any():
-        text = (
-            f"Models answered different items ({_shares_of(design, cells, incomparable)})"
-            f"{_why_incomparable(built, items, fixed, ranked)}"
-        )
+        text = f"Models answered different items ({_shares_of(design, cells, incomparable)})"
+        text += _why_incomparable(built, items, fixed, ranked)
     elif few.any():
         text = (
             f"Some models answered less than half of a benchmark"
@@ -179,10 +156,9 @@ def _items_check(built: BuiltModel, items: Items) -> Check:
         )
     elif partly.any():
         text = f"Some models missed items ({_shares_of(design, cells, partly)}): {_PREDICTED}"
-    fine = not (incomparable.any() or few.any())
-    bad = incomparable if incomparable.any() else few
+    bad = (incomparable if incomparable.any() else few).sum()
     wanted = "0 with less than half, or not comparable"
-    return Check("Items answered", outcome(fine, Outcome.CAUTION), float(bad.sum()), wanted, text)
+    return make_check("Items answered", not bad, bad, wanted, text, text)
 
 
 def _why_incomparable(

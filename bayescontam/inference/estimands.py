@@ -9,24 +9,21 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import rankdata
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
 from bayescontam.inference.posterior import (
     CACHED,
     Draws,
-    accuracy_at,
+    accuracy,
     count_by_level,
-    exposed,
     log_odds,
     predictor,
     representative_items,
-    response_guess,
 )
+from bayescontam.inference.summary import ranks
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design, extremes
-from bayescontam.model.likelihood import accuracy
 from bayescontam.model.terms import benchmarks_with_two_models
 
 Items = Literal["all", "answered"]
@@ -72,14 +69,16 @@ class Population:
 
     @classmethod
     def of(cls, built: BuiltModel, items: Items, sampled: bool = False) -> "Population":
-        """Return the population of a fit.
-
-        Rubin (1981), doi:10.1214/aos/1176345338, on the Bayesian bootstrap.
-        """
+        """Return the population of a fit."""
+        # Sampled items: the Bayesian bootstrap, Rubin (1981), doi:10.1214/aos/1176345338.
         whole = over_all(built, items)
         unobserved = scale_from = np.zeros(0, dtype=np.int64)
         if built.lattice is not None:
-            seen = _stand_ins(built, whole)
+            seen = representative_items(built)
+            made = seen.design
+            answered = built.design.answered[made.model, made.benchmark]
+            weight = np.where(whole[made.benchmark], answered, made.weight).astype(float)
+            seen = replace(seen, design=replace(made, weight=weight))
         elif built.design.complete[whole].all():
             seen = built
         else:
@@ -133,12 +132,10 @@ class Population:
 
 
 def over_all(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
-    """Return which benchmarks' estimands average over all items, dims (benchmark,).
-
-    What a model does on an item that it did not answer follows from its ability and the
-    item's difficulty. Where the model spec has no difficulties, or no item was answered by
-    two models, there is nothing to infer it from, and averages are over answered items.
-    """
+    """Return which benchmarks' estimands average over all items, dims (benchmark,)."""
+    # What a model does on an item that it did not answer follows from its ability and the item's
+    # difficulty. Where the model spec has no difficulties, or no item was answered by two models,
+    # there is nothing to infer it from, and averages are over answered items.
     design = built.design
     if items == "answered":
         return np.zeros(len(design.benchmarks), dtype=bool)
@@ -148,11 +145,9 @@ def over_all(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
 
 
 def comparable(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
-    """Return in which benchmarks models' estimands can be compared, dims (benchmark,).
-
-    Where all models answered the same items; else where averages are over all items, and
-    chains of models with an item in common link every two models.
-    """
+    """Return in which benchmarks models' estimands can be compared, dims (benchmark,)."""
+    # Where all models answered the same items; else where averages are over all items, and chains
+    # of models with an item in common link every two models.
     design = built.design
     linked = np.zeros(len(design.benchmarks), dtype=bool)
     for b in np.flatnonzero(over_all(built, items) & ~design.complete):
@@ -164,16 +159,6 @@ def comparable(built: BuiltModel, items: Items) -> NDArray[np.bool_]:
         part = connected_components(graph, directed=False)[1][: len(design.models)]
         linked[b] = len(np.unique(part[design.answered[:, b]])) == 1
     return design.complete | linked
-
-
-def _stand_ins(built: BuiltModel, whole: NDArray[np.bool_]) -> BuiltModel:
-    """Return what stands in for the items, with the answers that averages are over."""
-    seen = representative_items(built)
-    design, table = seen.design, built.design
-    weight = np.where(
-        whole[design.benchmark], table.answered[design.model, design.benchmark], design.weight
-    )
-    return replace(seen, design=replace(design, weight=weight.astype(float)))
 
 
 def _shares(
@@ -201,13 +186,13 @@ def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_])
 
 
 def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, IntArray, IntArray]:
-    """Return the design with all pairs; the unobserved with effects, and whose spread they have.
-
-    Rows of one trial come first, then those with an effect of their own; within each, those
-    of the table stand in its order and before the pairs that nobody observed.
-    """
+    """Return the design with all pairs; the unobserved with effects, and whose spread they have."""
+    # Rows of one trial come first, then those with an effect of their own; within each, those of
+    # the table stand in its order and before the pairs that nobody observed.
     table = built.design
-    model, item = _unobserved(table, whole)
+    wanted = (table.answered & whole)[:, table.benchmark_of_item]
+    wanted[table.model, table.item] = False
+    model, item = (at.astype(np.int64) for at in np.nonzero(wanted))
     if len(model) + len(table) > MOST_PAIRS:
         raise UsageError(
             f"items: estimands over all items need {len(model) + len(table):,} pairs of models and"
@@ -215,7 +200,13 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
             " fit fewer models or benchmarks at a time"
         )
     cell = model * len(table.benchmarks) + table.benchmark_of_item[item]
-    several = _mostly_repeated(table)[cell] if "eps" in built.terms else np.zeros(len(cell), bool)
+    several = np.zeros(len(cell), bool)
+    if "eps" in built.terms:  # where most responses of the pair of model and benchmark have
+        every, repeated = (
+            np.bincount(table.model_benchmark, rows, minlength=table.answered.size)
+            for rows in (None, table.n_trials > 1)
+        )
+        several = (2 * repeated > every)[cell]
     level, group = _expected(table, model, item)
     first, last = slice(None, table.n_single), slice(table.n_single, None)
 
@@ -252,38 +243,19 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
     return replace(table, **changed), observed + np.arange(count), donor[cell[several]]
 
 
-def _unobserved(table: Design, whole: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Return model and item of pairs that count and are not in the table."""
-    wanted = (table.answered & whole)[:, table.benchmark_of_item]
-    wanted[table.model, table.item] = False
-    model, item = np.nonzero(wanted)
-    return model.astype(np.int64), item.astype(np.int64)
-
-
-def _mostly_repeated(table: Design) -> NDArray[np.bool_]:
-    """Return whether most responses of each pair of model and benchmark have several trials."""
-    size = table.answered.size
-    count = np.bincount(table.model_benchmark, minlength=size)
-    several = np.bincount(table.model_benchmark, table.n_trials > 1, minlength=size)
-    result: NDArray[np.bool_] = 2 * several > count
-    return result
-
-
 def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the contamination of pairs that were not observed, and its group.
-
-    A model whose contamination is one number on all items of a benchmark that it answered
-    has this number on the others too. Else a pair has the mean contamination of its item
-    over models, which is the item's own where all models share it. The group, where
-    contamination is not known exactly, is that of another pair of the same item or, of a
-    model with one number, of the same model.
-    """
+    """Return the contamination of pairs that were not observed, and its group."""
+    # A model whose contamination is one number on all items of a benchmark that it answered has
+    # this number on the others too. Else a pair has the mean contamination of its item over models.
+    # The group is that of another pair of the same item or, with one number, of the same model.
     if table.contamination is None:
         return np.zeros(len(item)), np.zeros(len(item), dtype=np.int64)
     shape, known = table.answered.shape, table.contamination
     ends = extremes(known, known, table.model_benchmark, table.answered.size)
     low, high = (end.reshape(shape) for end in ends)
-    spread = _spread_of_items(table)
+    of_items = extremes(known, known, table.item, len(table.items))
+    spread = np.zeros(len(table.benchmarks))  # by how much an item differs between models at most
+    np.maximum.at(spread, table.benchmark_of_item, of_items[1] - of_items[0])
     benchmark = table.benchmark_of_item[item]
     own = (high - low <= _CONSTANT)[model, benchmark] & (spread > _CONSTANT)[benchmark]
     level = np.where(own, low[model, benchmark], table.item_contamination[item])
@@ -295,16 +267,6 @@ def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArra
     of_cell[table.model, table.benchmark] = table.exposure.group
     group = np.where(own, of_cell[model, benchmark], of_item[item])
     return table.exposure.mean[group], group
-
-
-def _spread_of_items(table: Design) -> FloatArray:
-    """Return by how much an item's contamination differs between models at most, (benchmark,)."""
-    assert table.contamination is not None
-    known = table.contamination
-    low, high = extremes(known, known, table.item, len(table.items))
-    result = np.zeros(len(table.benchmarks))
-    np.maximum.at(result, table.benchmark_of_item, high - low)
-    return result
 
 
 def reference_levels(reference: Reference, design: Design) -> FloatArray:
@@ -373,9 +335,8 @@ def estimands(
 def _accuracies(draws: Draws, built: BuiltModel, reference: Reference) -> dict[str, FloatArray]:
     """Return the accuracy of each response at the levels that estimands compare."""
     design = built.design
-    guess = response_guess(draws, built.spec, design)
     eta = log_odds(draws, design)
-    levels = {"observed": accuracy(exposed(draws, design, eta), guess)}
+    levels = {"observed": accuracy(draws, built, eta=eta)}
     if draws.beta is not None:
         low, high = design.contamination_range()
         wanted = {"reference": reference_levels(reference, design), "low": low, "high": high}
@@ -384,11 +345,11 @@ def _accuracies(draws: Draws, built: BuiltModel, reference: Reference) -> dict[s
             if name == "low" and np.array_equal(level, wanted["reference"]):
                 levels[name] = levels["reference"]
                 continue
-            levels[name] = accuracy_at(draws, design, eta, level[design.benchmark], guess)
+            levels[name] = accuracy(draws, built, level[design.benchmark], eta=eta)
         if draws.spillover is not None:
             # Items at the reference, in a benchmark whose mean contamination stays what it is.
             at = wanted["reference"][design.benchmark]
-            levels["lifted"] = accuracy_at(draws, design, eta, at, guess, spilled=False)
+            levels["lifted"] = accuracy(draws, built, at, eta=eta, spilled=False)
     return levels
 
 
@@ -411,16 +372,6 @@ def _quantities(cells: dict[str, FloatArray], slope: FloatArray | None) -> dict[
     if slope is not None:
         quantities["slope"] = slope
     return {name: found for name in QUANTITIES if (found := quantities.get(name)) is not None}
-
-
-def ranks(ability: FloatArray) -> FloatArray:
-    """Return ranks along the second-last axis (models), 1 for the largest.
-
-    Equal models share their mean rank. Models that answered nothing stand at 0 and so
-    behind all others.
-    """
-    result: FloatArray = rankdata(-ability, method="average", axis=-2)
-    return result
 
 
 def _dataset(quantities: dict[str, FloatArray], design: Design, dim: str) -> xr.Dataset:
@@ -455,10 +406,8 @@ def dose_response(
     parts = []
     rng = np.random.default_rng(0) if rng is None else rng
     for part in population.parts(draws.thinned(MOST_DRAWS), rng):
-        eta, guess = log_odds(part, seen.design), response_guess(part, built.spec, seen.design)
-        accuracies = (
-            accuracy_at(part, seen.design, eta, at[seen.design.benchmark], guess) for at in grid.T
-        )
+        eta = log_odds(part, seen.design)
+        accuracies = (accuracy(part, seen, at[seen.design.benchmark], eta=eta) for at in grid.T)
         points = [population.means("benchmark", p, part) for p in accuracies]
         parts.append(np.stack(points, axis=-1))
     curves = np.concatenate(parts).reshape(-1, *design.answered.shape, POINTS)

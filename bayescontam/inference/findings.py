@@ -8,9 +8,9 @@ import pandas as pd
 from bayescontam._format import interval, number, place, probability
 from bayescontam._text import printable
 from bayescontam.inference.checks import checks_sentence
+from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.result import Fit
 from bayescontam.inference.tables import headline
-from bayescontam.inference.verdicts import Overfitting
 
 MOST_BENCHMARKS = 4
 """Benchmarks up to which each has sentences of its own."""

@@ -1,12 +1,8 @@
-"""Items that do not fit: solved by weak models and missed by strong ones.
-
-An item whose key is wrong is solved by weak models, and by those that have memorised the key,
-and missed by strong ones.
-"""
+"""Items that do not fit: solved by weak models and missed by strong ones, as of a wrong key."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -61,16 +57,14 @@ def item_table(
 
 
 def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
-    """Say how many items do not fit, and whether contaminated ones together do not."""
+    """Yield how many items do not fit, and whether contaminated ones together do not."""
     q_value = known["q_value"].to_numpy()
-    judged = int(np.isfinite(q_value).sum())
-    left = len(q_value) - judged
-    unjudged = (
-        f" {left:,} could not be judged: fewer than {FEWEST_MODELS} models answered them, or all"
-        " or none solved them."
-        if left
-        else ""
-    )
+    judged, unjudged = int(np.isfinite(q_value).sum()), ""
+    if left := len(q_value) - judged:
+        unjudged = (
+            f" {left:,} could not be judged: fewer than {FEWEST_MODELS} models answered them, or"
+            " all or none solved them."
+        )
     count = int((q_value <= fdr).sum())
     if count:
         yield (
@@ -89,14 +83,17 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
         one = known.sel(benchmark=name)
         p_value, items = float(one["contaminated_p"]), int(one["contaminated_items"])
         if items >= 2 and p_value < 0.01 / known.sizes["benchmark"]:
-            shown = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
             yield (
                 f"The {items:,} items of {printable(str(name), 60)} that are contaminated by"
-                f" {CONTAMINATED:g} or more do not fit as a group (p {shown}): weak models solve"
-                " them more and strong ones less than expected. Wrong keys that some models have"
-                " memorised look like this."
+                f" {CONTAMINATED:g} or more do not fit as a group (p {_shown(p_value)}): weak"
+                " models solve them more and strong ones less than expected. Wrong keys that some"
+                " models have memorised look like this."
             )
         yield from _difference(known, name, 0.01 / known.sizes["benchmark"])
+
+
+def _shown(p_value: float) -> str:
+    return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str]:
@@ -121,14 +118,12 @@ def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str
     names = known["item"].to_numpy()[chosen][np.argsort(known["z"].to_numpy()[chosen])]
     listed = ", ".join(printable(str(name), 30) for name in names[:MOST_ITEMS])
     rest = f" and {len(names) - MOST_ITEMS:,} more" if len(names) > MOST_ITEMS else ""
-    p_value = float(data["difference_p"])
-    p_text = "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
     yield (
         f"On the {len(names):,} items of {printable(benchmark, 60)} that are contaminated by"
         f" {CONTAMINATED:g} or more, models differ by more than their abilities explain (p"
-        f" {p_text}): {shown}. A model that has memorised the keys of these items gives this"
-        f" pattern; since abler models miss them, the keys may be wrong. Check the keys of"
-        f" {listed}{rest}."
+        f" {_shown(float(data['difference_p']))}): {shown}. A model that has memorised the keys of"
+        " these items gives this pattern; since abler models miss them, the keys may be wrong."
+        f" Check the keys of {listed}{rest}."
     )
 
 
@@ -166,20 +161,16 @@ class Answers:
     def of_items(self, chosen: NDArray[np.bool_]) -> "Answers":
         """Return the responses to some items."""
         rows, sizes = np.repeat(chosen, self.sizes), self.sizes[chosen]
-        return Answers(
-            np.cumsum(sizes) - sizes,
-            self.correct[rows],
-            self.trials[rows],
-            self.log_odds[:, rows],
-            self.ability[:, rows],
-            self.guess[..., rows] if np.ndim(self.guess) else self.guess,
-            None if self.spread is None else self.spread[:, rows],
-            self.difficulty_sd[:, chosen],
-        )
+        of_responses = {
+            name: values[..., rows]
+            for name, values in vars(self).items()
+            if name not in ("starts", "difficulty_sd") and values is not None
+        }
+        starts, sd = np.cumsum(sizes) - sizes, self.difficulty_sd[:, chosen]
+        return replace(self, starts=starts, difficulty_sd=sd, **of_responses)
 
 
-@dataclass(frozen=True, eq=False)
-class ItemScores:
+class ItemScores(NamedTuple):
     """How far the answers to items rise with ability beside what the model expects."""
 
     # score, variance: dims (draw, item): derivative of the log likelihood by the item's
@@ -191,16 +182,12 @@ class ItemScores:
 
 
 def score_items(answers: Answers) -> ItemScores:
-    """Score each item, draw by draw.
-
-    Each item's difficulty is set to its most probable value given its own answers, so that
-    a hard item is no misfit. The tail is a saddlepoint approximation of a sum of independent
-    answers. An effect of a response's own counts as fewer trials, by the correlation that it
-    gives them.
-
-    Score tests of item fit: Glas (1999), doi:10.1007/BF02294296. Tails: Lugannani & Rice
-    (1980), doi:10.2307/1426607.
-    """
+    """Score each item, draw by draw."""
+    # Each item's difficulty is set to its most probable value given its own answers, so that a hard
+    # item is no misfit. The tail is a saddlepoint approximation of a sum of independent answers. An
+    # effect of a response's own counts as fewer trials, by the correlation that it gives them.
+    # Score tests of item fit: Glas (1999), doi:10.1007/BF02294296. Tails: Lugannani & Rice (1980),
+    # doi:10.2307/1426607.
     shift = np.zeros(answers.difficulty_sd.shape)
     precision = 1 / answers.difficulty_sd**2
     for _ in range(8):
@@ -216,9 +203,7 @@ def score_items(answers: Answers) -> ItemScores:
     return ItemScores(score, variance, _lower_tail(answers, score, variance, arm, mean, trials))
 
 
-def _slope_of(
-    answers: Answers, shift: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _slope_of(answers: Answers, shift: FloatArray) -> tuple[FloatArray, ...]:
     """Return slope and information of items' difficulties, expected accuracy, and trials."""
     mean, slope, trials = _expected(answers, shift)
     weight = slope / (mean * (1 - mean))
@@ -226,7 +211,7 @@ def _slope_of(
     return gain, answers.by_item(trials * weight * slope), mean, trials
 
 
-def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _expected(answers: Answers, shift: FloatArray) -> tuple[FloatArray, ...]:
     """Return expected accuracy, its derivative by the log-odds, and independent trials."""
     eta, guess = answers.log_odds + answers.spread_out(shift), answers.guess
     p = logistic(eta)
@@ -285,32 +270,20 @@ def _lower_tail(
     return np.clip(tail, np.where(tilt > 0, 1 - bound, 0.0), np.where(tilt < 0, bound, 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class ModelScores:
-    """Answers of models to a group of items, beside what their abilities lead to expect."""
+class ModelScores(NamedTuple):
+    """Answers of models to a group of items, beside what abilities lead to expect, (model,)."""
 
-    solved: FloatArray  # dims (model,), correct trials
-    expected: FloatArray  # dims (model,)
-    z: FloatArray  # dims (model,), their difference in standard deviations; NaN without answers
+    solved: FloatArray  # correct trials
+    expected: FloatArray
+    z: FloatArray  # their difference in standard deviations; NaN without answers
     p_value: float  # of a difference between models as large; NaN where nothing can be compared
 
 
 def score_models(parts: Iterable[Answers], model: IntArray, n_models: int) -> ModelScores:
-    """Compare models on a group of items.
-
-    Of each item as many answers are expected to be correct as are. What is left are differences
-    between models, with the variance of answers given that number, plus that of the abilities
-    over draws. Difficulties are spread around the mean of the group, which is free.
-
-    Parameters
-    ----------
-    parts : iterable of Answers
-        Draws by draws, of items that some and not all answers solve; log-odds as on clean items.
-    model : IntArray
-        Dims (response,).
-    n_models : int
-        Models of the fit.
-    """
+    """Compare models on items that some answers solve; log-odds as on clean items."""
+    # Of each item as many answers are expected to be correct as are. What is left are differences
+    # between models, with the variance of answers given that number, plus that of the abilities
+    # over draws. Difficulties are spread around the mean of the group, which is free.
     each, own, count = [], np.zeros(len(model)), 0
     for answers in parts:
         mean, trials = _given_solved(answers)
@@ -356,16 +329,11 @@ def _given_solved(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
-    """Judge how every item fits.
-
-    Dims (item,).
-
-    Answers are compared with what a model's ability leads to expect, plus what contamination
-    lifts: where a slope is negative it counts as zero, since it may be the misfit itself.
-    The false discovery rate is that of Benjamini & Hochberg over all judged items.
-
-    Benjamini & Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
-    """
+    """Judge how every item fits, dims (item,); None where rows count different items."""
+    # Answers are compared with what a model's ability leads to expect, plus what contamination
+    # lifts: where a slope is negative it counts as zero, since it may be the misfit itself. The
+    # false discovery rate is over all judged items: Benjamini & Hochberg (1995),
+    # doi:10.1111/j.2517-6161.1995.tb02031.x.
     design = built.design
     if built.spec.likelihood.trials == "items":
         return None
@@ -413,20 +381,16 @@ def _differences(
 ) -> dict[str, Any]:
     """Compare models on the contaminated items of each benchmark, with abilities on clean ones."""
     design = built.design
-    shape = (len(design.models), len(design.benchmarks))
-    found = {
-        name: np.full(shape, np.nan)
-        for name in ("solved_contaminated", "expected_contaminated", "difference_z")
-    }
-    ability, p_value = np.full(shape, np.nan), np.full(shape[1], np.nan)
+    shape, dims = (len(design.models), len(design.benchmarks)), ("model", "benchmark")
     cell = design.model * shape[1] + design.benchmark
-    clean = np.zeros(len(cell))
-    for part in draws.chunks(design, _AT_ONCE):
-        clean += _log_odds(part, design, lifted=False).sum(axis=0) / len(draws)
-    count = np.bincount(cell, minlength=ability.size)
-    np.divide(
-        np.bincount(cell, clean, ability.size), count, where=count > 0, out=ability.reshape(-1)
+    clean = sum(
+        _log_odds(part, design, lifted=False).sum(axis=0) / len(draws)
+        for part in draws.chunks(design, _AT_ONCE)
     )
+    count, total = (np.bincount(cell, each, np.prod(shape)) for each in (None, clean))
+    ability = np.divide(total, count, where=count > 0, out=np.full(len(count), np.nan))
+    scores = np.full((3, *shape), np.nan)
+    p_value = np.full(shape[1], np.nan)
     sizes = np.diff(starts, append=len(order))
     for benchmark in range(shape[1]):
         chosen = together[:, benchmark] & solved_by_some
@@ -436,14 +400,12 @@ def _differences(
             _answers(part, built, order, starts, lifted=False).of_items(chosen)
             for part in draws.chunks(design, _AT_ONCE)
         )
-        scores = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
-        found["solved_contaminated"][:, benchmark] = scores.solved
-        found["expected_contaminated"][:, benchmark] = scores.expected
-        found["difference_z"][:, benchmark] = scores.z
-        p_value[benchmark] = scores.p_value
+        found = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
+        scores[:, :, benchmark], p_value[benchmark] = found[:3], found.p_value
+    names = ("solved_contaminated", "expected_contaminated", "difference_z")
     return {
-        **{name: (("model", "benchmark"), values) for name, values in found.items()},
-        "clean_ability": (("model", "benchmark"), ability),
+        **{name: (dims, values) for name, values in zip(names, scores, strict=True)},
+        "clean_ability": (dims, ability.reshape(shape)),
         "difference_p": ("benchmark", p_value),
         # Benchmark in whose group an item is; -1: none.
         "group": ("item", np.where(together.any(axis=1), together.argmax(axis=1), -1)),
@@ -477,10 +439,7 @@ def _answers(
 
 
 def _log_odds(draws: Draws, design: Design, lifted: bool = True) -> FloatArray:
-    """Return log-odds on clean items of average difficulty, lifted by contamination where `lifted`.
-
-    Contamination never lowers them.
-    """
+    """Return log-odds on clean items of average difficulty, never lowered by contamination."""
     average = np.zeros((len(draws), len(design.items)))
     draws = replace(draws, delta=average, alpha=None, eta=None)
     eta: FloatArray = linear_predictor(draws.effects, design)

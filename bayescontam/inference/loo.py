@@ -31,12 +31,9 @@ _EQUAL = 1e-9
 
 
 def psis_weights(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Pareto-smoothed log weights along the last axis, (…, draw), and Pareto k.
-
-    They sum to one. A tail of equal weights has no shape: its k is 0.
-
-    Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
-    """
+    """Return Pareto-smoothed log weights along the last axis, which sum to one, and Pareto k."""
+    # Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646. A tail of equal weights has no
+    # shape: its k is 0.
     log_weights, pareto_k = np.zeros(log_ratios.shape), np.zeros(log_ratios.shape[:-1])
     differ = np.ptp(log_ratios, axis=-1) > _EQUAL
     if differ.any():
@@ -70,10 +67,7 @@ def stored_loo(tree: xr.DataTree) -> ELPDDataLOO:
 
 
 def elpd_figures(elpd: xr.DataArray, parameters: float, draws: int) -> dict[str, Any]:
-    """Return the fields of ArviZ's ELPD objects that follow from those of each unit.
-
-    These have coordinates ``group``: what was left out together, and ``reliable``.
-    """
+    """Return the fields of ArviZ's ELPD objects that follow from each unit's, and its group."""
     return {
         "elpd": float(elpd.sum()),
         "se": sum_se(elpd),
@@ -126,17 +120,18 @@ class Kinds:
 
 
 def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
-    """Compute PSIS-LOO of every response, by kinds of responses.
-
-    An item's difficulty is integrated out given the other responses to it, not drawn given
-    all of them: weights of draws hardly differ, and importance sampling is the better for
-    it. What results depends on the item by its total and contamination alone, so that it
-    is computed at the lattice's levels and read off between them.
-    """
+    """Compute PSIS-LOO of every response, by kinds of responses."""
+    # An item's difficulty is integrated out given the other responses to it, not drawn given all of
+    # them: weights of draws hardly differ, and importance sampling is the better for it. What
+    # results depends on the item by its total and contamination alone, so that it is computed at
+    # the lattice's levels and read off between them.
     lattice, design = built.lattice, built.design
     assert lattice is not None
     kinds = Kinds.of(lattice)
-    possible = _possible(lattice, kinds)
+    trials = lattice.trials[kinds.level]
+    # Whether there can be such a response, dims (kind, model, wrong or right).
+    possible = np.stack([kinds.total < trials.sum(axis=1), kinds.total > 0], axis=-1)
+    possible = (trials > 0)[:, :, None] & possible[:, None, :]
     chosen = predictive_draws(draws, int(possible.sum()))
     density, joint = np.empty((len(chosen), int(possible.sum()))), np.empty(len(chosen))
     chance_of = np.zeros(density.shape[1])
@@ -169,10 +164,7 @@ def _at_responses(
     lattice: Lattice,
     kinds: Kinds,
 ) -> dict[str, FloatArray]:
-    """Return for every response the interpolated estimates of the kinds around it.
-
-    A Pareto k is not smooth: it is that of the nearest kind.
-    """
+    """Return for every response the interpolated estimates of the kinds around it."""
     number = np.full(possible.shape, -1)
     number[possible] = np.arange(int(possible.sum()))
     result: dict[str, FloatArray] = {name: np.empty(len(design)) for name in estimates}
@@ -189,14 +181,6 @@ def _at_responses(
                 result[name][rows] = values[np.take_along_axis(own, nearest, axis=1)[:, 0]]
             else:
                 result[name][rows] = (weights * values[own]).sum(axis=1)
-    return result
-
-
-def _possible(lattice: Lattice, kinds: Kinds) -> np.ndarray:
-    """Whether there can be such a response, dims (kind, model, wrong or right)."""
-    trials = lattice.trials[kinds.level]
-    possible = np.stack([kinds.total < trials.sum(axis=1), kinds.total > 0], axis=-1)
-    result: np.ndarray = (trials > 0)[:, :, None] & possible[:, None, :]
     return result
 
 
@@ -225,24 +209,19 @@ def _pooled_densities(
 
 
 def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
-    """Compute PSIS-LOO of every response.
-
-    The left-out unit is a response: one model's answers to one item. Where responses
-    have an effect of their own, it is integrated out by quadrature: given that effect
-    a response would hardly depend on the others, and importance sampling would fail.
-    Where responses share an unknown contamination, it is summed out given the others.
-    Where item difficulties were integrated out and many responses are alike, so are they;
-    see `pooled_leave_one_out`.
-
-    Vehtari, Gelman & Gabry (2017), doi:10.1007/s11222-016-9696-4; Merkle, Furr &
-    Rabe-Hesketh (2019), doi:10.1007/s11336-019-09679-0, on integrating effects out.
-    """
+    """Compute PSIS-LOO of every response."""
+    # The left-out unit is a response: one model's answers to one item. Where responses have an
+    # effect of their own, it is integrated out: given that effect a response would hardly depend on
+    # the others, and importance sampling would fail. Where responses share an unknown
+    # contamination, it is summed out given the others. Vehtari, Gelman & Gabry (2017),
+    # doi:10.1007/s11222-016-9696-4; on integrating effects out Merkle, Furr & Rabe-Hesketh (2019),
+    # doi:10.1007/s11336-019-09679-0.
     if can_pool(built):
         return pooled_leave_one_out(draws, built, rng)
     design = built.design
     nodes = 1 if design.exposure is None else design.exposure.nodes.shape[1]
     chosen = predictive_draws(draws, len(design) * nodes)
-    predictive = Prediction.of(draws[chosen], built)
+    predictive = Prediction(draws[chosen], built)
     parts, order, joint = [], [], np.zeros(len(chosen))
     for rows, density, center, together in _densities(predictive, rng):
         joint += together
@@ -256,16 +235,9 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
 
 
 def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
-    """Return the log density of each response given parameters and its item.
-
-    Dims (draw, response).
-
-    Its own effect is integrated out, and an unknown contamination given the other responses
-    that share it, as in `leave_one_out`. Difficulties that were integrated out are those that
-    `placed` drew.
-    """
+    """Return the log density of each response as `leave_one_out` has it, dims (draw, response)."""
     result = np.empty((len(draws), len(built.design)))
-    for rows, density, _, _ in _densities(Prediction.of(draws, built), rng):
+    for rows, density, _, _ in _densities(Prediction(draws, built), rng):
         result[:, rows] = density
     return result
 
@@ -273,10 +245,7 @@ def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -
 def _densities(
     predictive: Prediction, rng: np.random.Generator
 ) -> Iterator[tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
-    """Yield responses, their log densities and log-odds, and their joint log density.
-
-    Dims (rows,), (draw, rows) twice, and (draw,); some responses at a time.
-    """
+    """Yield responses, their log densities and log-odds, and their joint log density."""
     built, count = predictive.built, len(predictive.draws)
     design, exposure = built.design, built.design.exposure
     if exposure is None:
@@ -287,32 +256,12 @@ def _densities(
             yield rows, density, center, density.sum(axis=1)
         return
     for groups in _blocks(exposure, max(1, CHUNK // (count * exposure.nodes.shape[1]))):
-        block = _Block.of(exposure, groups)
-        density, center, together = _mixed(predictive, exposure, block, rng)
-        yield block.rows, density, center, together
-
-
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """Some groups of responses that share a contamination."""
-
-    groups: slice
-    rows: IntArray  # their responses, group by group
-    group: IntArray  # group of each of these, counted in the block
-    starts: IntArray  # where each group begins in `rows`
-
-    @classmethod
-    def of(cls, exposure: Exposure, groups: slice) -> "_Block":
-        rows = np.flatnonzero((exposure.group >= groups.start) & (exposure.group < groups.stop))
-        rows = rows[np.argsort(exposure.group[rows], kind="stable")]
-        group = exposure.group[rows] - groups.start
-        return cls(groups, rows, group, np.unique(group, return_index=True)[1])
+        yield _mixed(predictive, exposure, groups, rng)
 
 
 def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
     """Cut groups into runs of at most `most` responses, or of one group."""
-    ends = np.cumsum(np.bincount(exposure.group))
-    start = 0
+    ends, start = np.cumsum(np.bincount(exposure.group)), 0
     while start < len(ends):
         done = ends[start - 1] if start else 0
         stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
@@ -321,24 +270,26 @@ def _blocks(exposure: Exposure, most: int) -> Iterator[slice]:
 
 
 def _mixed(
-    predictive: Prediction, exposure: Exposure, block: _Block, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+    predictive: Prediction, exposure: Exposure, groups: slice, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
     """Sum the contamination of groups out of their responses' densities."""
+    rows = np.flatnonzero((exposure.group >= groups.start) & (exposure.group < groups.stop))
+    rows = rows[np.argsort(exposure.group[rows], kind="stable")]
+    group = exposure.group[rows] - groups.start
+    starts = np.unique(group, return_index=True)[1]
     design, draws = predictive.built.design, predictive.draws
-    slope = predictive.slope(block.rows)
-    offsets = exposure.offsets[block.groups][block.group]
-    center = predictive.center(block.rows)
+    slope, center = predictive.slope(rows), predictive.center(rows)
+    offsets = exposure.offsets[groups][group]
     each = np.stack(
-        [predictive.density(block.rows, center + slope * offset) for offset in offsets.T], axis=-1
+        [predictive.density(rows, center + slope * offset) for offset in offsets.T], axis=-1
     )
-    weights = exposure.weights(draws.p_shift, design.benchmark, block.groups)
-    whole = weights + np.add.reduceat(each, block.starts, axis=1)
-    others = whole[:, block.group] - each
-    alone = logsumexp(others, axis=-1)
-    density = logsumexp(whole, axis=-1)[:, block.group] - alone
+    weights = exposure.weights(draws.p_shift, design.benchmark, groups)
+    whole = weights + np.add.reduceat(each, starts, axis=1)
+    others = whole[:, group] - each
+    alone, joint = logsumexp(others, axis=-1), logsumexp(whole, axis=-1)
     node = draw_nodes(others - alone[..., None], rng)
     shift = slope * offsets[np.arange(len(offsets)), node]
-    return density, center + shift, logsumexp(whole, axis=-1).sum(axis=1)
+    return rows, joint[:, group] - alone, center + shift, joint.sum(axis=1)
 
 
 def _left_out(

@@ -22,8 +22,7 @@ from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
-from bayescontam.inference.checks import Thresholds, conflict_check, integration_check
-from bayescontam.inference.confounding import confounding_curves
+from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import (
     ITEMS,
@@ -34,10 +33,14 @@ from bayescontam.inference.estimands import (
     reference_level,
     reference_levels,
 )
-from bayescontam.inference.identification import identify
+from bayescontam.inference.identification import (
+    SMALLEST_EFFECT,
+    check_smallest_effect,
+    identify,
+    own_slopes,
+)
 from bayescontam.inference.item_fit import item_fit
 from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
-from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.posterior import (
     Draws,
     draw_contamination,
@@ -47,21 +50,19 @@ from bayescontam.inference.posterior import (
 from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
 from bayescontam.inference.result import FORMAT, Fit
 from bayescontam.inference.sampling import Engine, Sampling, sample
-from bayescontam.inference.sensitivity import log_prior, power_scaling
+from bayescontam.inference.sensitivity import confounding_curves, log_prior, power_scaling
 from bayescontam.inference.stored import (
     Positions,
+    compact,
     labelled,
-    rounded,
     standard_groups,
     stored_exposure,
     stored_items,
     stored_table,
-    thinned_prior,
     unsafe_labels,
     without_items,
 )
 from bayescontam.inference.summary import LEVEL, summarise
-from bayescontam.inference.verdicts import SMALLEST_EFFECT, check_smallest_effect
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import refuse_contaminated
@@ -78,25 +79,19 @@ _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarra
 
 @dataclass(frozen=True)
 class Options:
-    """How a fit is made and judged, beside model spec and data."""
+    """How a fit is made and judged, beside model spec and data; `fit` says what each means."""
 
-    seed: int  # seed of everything random
-    reference: Reference = "min_observed"  # contamination at which genuine ability is evaluated
-    # items that each model's estimands average over: all of the benchmark in the table, or those
-    # that the model answered
+    seed: int
+    reference: Reference = "min_observed"
     items: Items = "all"
-    # whether estimands are about the population that the items were drawn from
     population: bool = False
-    level: float = LEVEL  # probability of intervals
-    # smallest overfitting that matters, against which verdicts are given
+    level: float = LEVEL
     smallest_effect: float = SMALLEST_EFFECT
-    thresholds: Thresholds = field(default_factory=Thresholds)  # what the checks require
-    sampling: Sampling = field(default_factory=Sampling)  # how the posterior is sampled
-    command: str = ""  # what the user ran, for the record
-    # draws of item difficulties that are stored. Default: none where they were integrated out, and
-    # at least 1,000 otherwise.
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    sampling: Sampling = field(default_factory=Sampling)
+    command: str = ""
     item_draws: int | None = None
-    store_all: bool = False  # whether all draws of everything are stored, in double precision
+    store_all: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be used."""
@@ -117,10 +112,7 @@ class Options:
 
 
 def fit_responses(
-    responses: Responses,
-    spec: ModelSpec,
-    options: Options,
-    progress: bool = False,
+    responses: Responses, spec: ModelSpec, options: Options, progress: bool = False
 ) -> Fit:
     """Fit a model spec to responses and judge the fit."""
     started = time.perf_counter()
@@ -133,23 +125,23 @@ def fit_responses(
     seed = int(stream(options.seed, "sampler").integers(2**31))
     posterior, sample_stats = sample(built, options.sampling, seed, progress)
     sampled = time.perf_counter()
-    groups = {"posterior": posterior, "sample_stats": sample_stats}
     with stage(progress, "computing estimands and checks"):
         judged, positions = _judged(posterior, built, options)
-        groups |= judged
+        groups = {"posterior": posterior, "sample_stats": sample_stats} | judged
         named = [name for name in ("estimands", "estimands_by_concept") if name in groups]
-        parts = [summarise(groups[name], options.level) for name in named]
+        summary = pd.concat(
+            [summarise(groups[name], options.level) for name in named], ignore_index=True
+        )
+        limits = options.thresholds
         checks = [
-            *checking.sampling_checks(
-                posterior, sample_stats, pd.concat(parts, ignore_index=True), options.thresholds
-            ),
-            *checking.loo_checks(groups["loo"], options.thresholds),
-            *checking.predictive_checks(groups["predictive"], options.thresholds),
-            conflict_check(posterior, built),
+            *checking.sampling_checks(posterior, sample_stats, summary, limits),
+            *checking.loo_checks(groups["loo"], limits),
+            *checking.predictive_checks(groups["predictive"], limits),
+            checking.conflict_check(posterior, built),
         ]
         if built.lattice is not None:
             draws, rng = stack_draws(posterior, built.design), stream(options.seed, "integration")
-            checks.append(integration_check(draws, built.lattice, rng))
+            checks.append(checking.integration_check(draws, built.lattice, rng))
         checks += design_checks(built, reference, options.items)
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
@@ -157,112 +149,81 @@ def fit_responses(
     chains = posterior.sizes["chain"]  # how many draws are stored, all chains together
     counts = {name: chains * len(at) for name, at in vars(positions).items()}
     record["stored"] = {"sampled": chains * posterior.sizes["draw"]} | counts
-    groups = _compact(groups, positions, options.store_all)
+    groups = compact(groups, positions, options.store_all)
     groups["record"] = xr.Dataset({"json": json.dumps(record)})
     return Fit(labelled(xr.DataTree.from_dict(groups)))
-
-
-def _compact(
-    groups: dict[str, xr.Dataset], positions: Positions, whole: bool
-) -> dict[str, xr.Dataset]:
-    """Return what is stored of all groups."""
-    result = groups | {"posterior": without_items(groups["posterior"])}
-    labels = {dim: groups["posterior"][dim].to_numpy() for dim in ("chain", "draw")}
-    for name in ("estimands", "estimands_by_concept"):
-        if name in result:
-            result[name] = result[name].assign_coords(labels)
-    if whole:
-        return result
-    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept"):
-        if name in result:
-            result[name] = result[name].isel(draw=positions.parameters)
-    for name in ("prior", "prior_estimands"):
-        result[name] = thinned_prior(result[name])
-    for name in ("posterior", "log_prior", "estimands", "estimands_by_concept", "prior",
-                 "prior_estimands", "item_effects", "loo"):  # fmt: skip
-        if name in result:
-            result[name] = rounded(result[name])
-    scores = result["predictive"]  # observed ones stay what they are
-    replicated = scores[[n for n in scores.data_vars if n not in ("score", "binned")]]
-    result["predictive"] = scores.assign(rounded(replicated).data_vars)
-    return result
 
 
 def _judged(
     posterior: xr.Dataset, built: BuiltModel, options: Options
 ) -> tuple[dict[str, xr.Dataset], Positions]:
     """Return everything that follows from the draws, group by group, and what is stored of it."""
+    seed, cores = options.seed, options.sampling.cores
     draws = stack_draws(posterior, built.design)
-    rng, cores = stream(options.seed, "difficulties"), options.sampling.cores
-    draws = draw_difficulties(draws, built.lattice, rng, cores=cores)
-    draws = with_own_effects(draws, built, stream(options.seed, "own effects"), cores=cores)
-    draws, moments = draw_contamination(draws, built, stream(options.seed, "contamination"))
+    draws = draw_difficulties(draws, built.lattice, stream(seed, "difficulties"), cores=cores)
+    draws = with_own_effects(draws, built, stream(seed, "own effects"), cores=cores)
+    draws, moments = draw_contamination(draws, built, stream(seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
-    rng, sampled = stream(options.seed, "population"), options.population
-    groups = estimands(draws, built, shape, *chosen, rng, sampled)
+    groups = estimands(draws, built, shape, *chosen, stream(seed, "population"), options.population)
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
-    prior, parameters = prior_draws(built, count, stream(options.seed, "prior"))
-    rng = stream(options.seed, "prior population")
-    prior_estimands = estimands(prior, built, (1, len(prior)), *chosen, rng)["estimands"]
-    prior_scores = posterior_checks(prior, built, stream(options.seed, "prior predictive"))
-    groups["prior"] = without_items(parameters)
-    groups["prior_estimands"] = prior_estimands
-    predictive = posterior_checks(draws, built, stream(options.seed, "predictive"))
-    groups["predictive"] = predictive.assign(
-        score_prior=prior_scores["score_replicated"].rename(replicate="prior_replicate")
-    )
-    groups["loo"] = leave_one_out(draws, built, stream(options.seed, "loo"))
+    prior, parameters = prior_draws(built, count, stream(seed, "prior"))
+    before = estimands(prior, built, (1, len(prior)), *chosen, stream(seed, "prior population"))
+    expected = posterior_checks(prior, built, stream(seed, "prior predictive"))
+    predictive = posterior_checks(draws, built, stream(seed, "predictive"))
+    groups |= {
+        "prior": without_items(parameters),
+        "prior_estimands": before["estimands"],
+        "predictive": predictive.assign(
+            score_prior=expected["score_replicated"].rename(replicate="prior_replicate")
+        ),
+        "loo": leave_one_out(draws, built, stream(seed, "loo")),
+    }
     if draws.beta is not None:
         groups |= _of_slopes(draws, posterior, groups, built, options)
     if built.spec.contamination.confounding == "sensitivity":
-        arguments = posterior, groups["estimands"], built, options.level
-        groups["confounding"] = confounding_curves(*arguments)
+        curves = confounding_curves(posterior, groups["estimands"], built, options.level)
+        groups["confounding"] = curves
     known = posterior
     if options.store_all and draws.eta is not None and "eta" not in posterior:
         values = draws.eta.reshape(*shape, -1)
         known = posterior.assign(eta=(("chain", "draw", "repeated"), values))
-    items = stored_items(draws, known, built, positions.items, options.store_all)
-    if items is not None:
-        groups["item_effects"] = items
+    others = {
+        "item_effects": stored_items(draws, known, built, positions.items, options.store_all),
+        "item_fit": item_fit(draws, built),
+        "exposure": stored_exposure(built.design, moments),
+    }
     groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
-    if (fitting := item_fit(draws, built)) is not None:
-        groups["item_fit"] = fitting
-    if moments is not None:
-        groups["exposure"] = stored_exposure(built.design, moments)
+    groups |= {name: group for name, group in others.items() if group is not None}
     return groups | stored_table(built.design), positions
 
 
 def _of_slopes(
     draws: Draws,
     posterior: xr.Dataset,
-    groups: dict[str, xr.Dataset],
+    groups: Mapping[str, xr.Dataset],
     built: BuiltModel,
     options: Options,
 ) -> dict[str, xr.Dataset]:
     """Return the groups about the slopes of contamination."""
-    loo, cells = groups["loo"], groups["estimands"]
-    at = loo["kept_draw"].to_numpy()
+    loo, cells, level = groups["loo"], groups["estimands"], options.level
+    at = loo["kept_draw"].to_numpy()  # chains joined into one
+    chosen = xr.Dataset(
+        {
+            name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(-1, *v.shape[2:])[None, at])
+            for name, v in cells.data_vars.items()
+        },
+        {name: cells[name] for name in ("model", "benchmark")},
+    )
     density = log_prior(posterior, built)[at], loo["log_likelihood"].to_numpy()
-    sensitivity = power_scaling(_selected(cells, at), *density)
+    sensitivity = power_scaling(chosen, *density)
     slopes = cells["slope"], groups["prior_estimands"]["slope"]
-    prior_sd = slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy()
-    own = own_slopes(draws, built, prior_sd)
-    verdicts = identify(*slopes, sensitivity, built, own, options.level, options.reference)
+    own = own_slopes(draws, built, slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy())
+    verdicts = identify(*slopes, sensitivity, built, own, level, options.reference)
     rng = stream(options.seed, "curves")
-    curves = dose_response(draws, built, options.level, options.items, rng, options.population)
+    curves = dose_response(draws, built, level, options.items, rng, options.population)
     return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
-
-
-def _selected(dataset: xr.Dataset, at: np.ndarray) -> xr.Dataset:
-    """Return the chosen draws, chains joined into one."""
-    joined = {
-        name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(1, -1, *v.shape[2:])[:, at])
-        for name, v in dataset.data_vars.items()
-    }
-    coords = {name: dataset[name] for name in ("model", "benchmark")}
-    return xr.Dataset(joined, coords)
 
 
 def _text(spec: ModelSpec) -> str:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effects import guess_priors
 from bayescontam.model.exposure import Exposure, draw_nodes
-from bayescontam.model.likelihood import accuracy, log_likelihood, softplus
 from bayescontam.model.marginal import Lattice, predictor_at_levels
 from bayescontam.model.measurement_error import in_trials
 from bayescontam.model.predictor import (
@@ -87,9 +87,9 @@ class Draws:
         """The effects that make up the log-odds, as the predictor takes them."""
         return vars(self)
 
-    def spaced(self, most: int) -> np.ndarray:
+    def spaced(self, most: int) -> IntArray:
         """Return the positions of at most `most` draws, evenly spaced."""
-        return np.unique(np.linspace(0, len(self) - 1, min(most, len(self))).astype(np.int64))
+        return spaced(len(self), most)
 
     def thinned(self, most: int) -> "Draws":
         """Return at most `most` draws, evenly spaced."""
@@ -100,6 +100,12 @@ class Draws:
         step = max(1, most // len(design))
         for start in range(0, len(self), step):
             yield self[slice(start, start + step)]
+
+
+def spaced(count: int, most: int) -> IntArray:
+    """Return at most `most` positions among `count`, evenly spaced, and one at least."""
+    wanted = min(max(most, 1), count)
+    return np.unique(np.linspace(0, count - 1, wanted).astype(np.int64))
 
 
 def stack_draws(posterior: xr.Dataset, design: Design) -> Draws:
@@ -150,17 +156,25 @@ def exposed(draws: Draws, design: Design, eta: FloatArray) -> FloatArray:
     return eta + slopes(draws, design) * design.exposure.shifts(draws.node)
 
 
-def accuracy_at(
+def accuracy(
     draws: Draws,
-    design: Design,
-    eta: FloatArray,
-    contamination: FloatArray,
-    guess: FloatArray,
+    rows: BuiltModel,
+    contamination: FloatArray | None = None,
+    *,
+    eta: FloatArray | None = None,
     spilled: bool = True,
 ) -> FloatArray:
-    """Return each response's accuracy if contamination were changed, (draw, response)."""
-    shift = contamination_shift(draws.effects, design, contamination, spilled)
-    return accuracy(eta + shift, guess)
+    """Return the probability that each response is correct, dims (draw, response).
+
+    At its true contamination, or at another; `eta` are its `log_odds`, where they are known.
+    """
+    design = rows.design
+    eta = log_odds(draws, design) if eta is None else eta
+    if contamination is None:
+        eta = exposed(draws, design, eta)
+    else:
+        eta = eta + contamination_shift(draws.effects, design, contamination, spilled)
+    return likelihood.accuracy(eta, response_guess(draws, rows.spec, design))
 
 
 def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> FloatArray:
@@ -207,15 +221,12 @@ def draw_log_odds(
     n: NDArray[np.floating[Any]],
     guess: NDArray[np.floating[Any]],
 ) -> NDArray[np.floating[Any]]:
-    """Draw the log-odds of responses given their counts, each from its own density.
-
-    The density is Normal(center, spread) times a binomial likelihood. Without guessing its
-    logarithm is concave: tangents on both sides of its top bound it from above, and a draw
-    from these bounds is accepted nine times of ten. With guessing it may have two humps, and
-    a node of a grid is chosen, which is moved by a random part of a step.
-
-    Gilks & Wild (1992), doi:10.2307/2347565, on tangents as bounds.
-    """
+    """Draw the log-odds of responses given their counts, each from its own density."""
+    # The density is Normal(center, spread) times a binomial likelihood. Without guessing its
+    # logarithm is concave: tangents on both sides of its top bound it from above (Gilks & Wild
+    # 1992, doi:10.2307/2347565), and a draw from these bounds is accepted nine times of ten. With
+    # guessing it may have two humps, and a node of a grid is chosen, which is moved by a random
+    # part of a step.
     result = np.empty(len(center))
     for i in range(len(center)):
         tau = 1 / spread[i] ** 2
@@ -323,13 +334,11 @@ def draw_difficulties(
     responses: bool = True,
     cores: int = 1,
 ) -> Draws:
-    """Draw the difficulty of every item for every draw, where they were integrated out.
-
-    Difficulties lie at the nodes of the quadrature, which are moved by a random part of a
-    step for each draw. A sum over evenly spaced nodes hardly depends on where they lie, so
-    that means over items have their distribution for any one draw, and a single item's
-    difficulty has its own over draws.
-    """
+    """Draw the difficulty of every item for every draw, where they were integrated out."""
+    # Difficulties lie at the nodes of the quadrature, moved by a random part of a step for each
+    # draw. A sum over evenly spaced nodes hardly depends on where they lie, so that means over
+    # items have their distribution for any one draw, and a single item's difficulty has its own
+    # over draws.
     if lattice is None:
         return draws
     at = lattice.nodes
@@ -370,7 +379,7 @@ def node_probabilities(
     normaliser = np.zeros((len(added), len(z)))
     shift = added[:, None] * z
     for m, trials in enumerate(lattice.trials.T):
-        normaliser += trials[:, None] * softplus(level[0, :, m, None] + shift)
+        normaliser += trials[:, None] * likelihood.softplus(level[0, :, m, None] + shift)
     return level[0], added, normaliser
 
 
@@ -441,12 +450,7 @@ class ContaminationMoments:
 def draw_contamination(
     draws: Draws, built: BuiltModel, rng: np.random.Generator, responses: bool = True
 ) -> tuple[Draws, ContaminationMoments | None]:
-    """Draw the true contamination of every group for every draw.
-
-    It was summed out for sampling; its distribution given the parameters of a draw is
-    known, and estimands need it: what the accuracy of these items is depends on which of
-    them are contaminated.
-    """
+    """Draw the true contamination of every group, which was summed out for sampling."""
     exposure = built.design.exposure
     if exposure is None:
         return draws, None
@@ -463,13 +467,9 @@ def draw_contamination(
     moments = ContaminationMoments(
         exposure.mean + first, np.sqrt(np.maximum(second - first**2, 0.0))
     )
-    return _joined(draws, parts), moments
-
-
-def _joined(draws: Draws, parts: list[Draws]) -> Draws:
     node = np.concatenate([part.node for part in parts if part.node is not None])
     eta = [part.eta for part in parts if part.eta is not None]
-    return replace(draws, node=node, eta=np.concatenate(eta) if eta else None)
+    return replace(draws, node=node, eta=np.concatenate(eta) if eta else None), moments
 
 
 def _log_weights(
@@ -503,7 +503,8 @@ def _log_density(
     if not responses:
         return effect
     guess = response_guess(draws, built.spec, design)
-    return effect + log_likelihood(total, design.n_correct * 1.0, design.n_trials * 1.0, guess)
+    k, n = design.n_correct * 1.0, design.n_trials * 1.0
+    return effect + likelihood.log_likelihood(total, k, n, guess)
 
 
 def _at_mean(draws: Draws, built: BuiltModel, exposure: Exposure) -> Draws:

@@ -1,12 +1,8 @@
-"""Predictive densities of responses, and predictive checks of posterior and prior.
-
-Model-by-item effects are integrated out of the likelihood while sampling. Given the
-other parameters each depends on the counts of its response alone, so that it can be
-drawn afterwards.
-"""
+"""Predictive densities of responses, and predictive checks of posterior and prior."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pymc as pm
@@ -18,20 +14,20 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import (
     CHUNK,
     Draws,
+    accuracy,
     draw_contamination,
     draw_difficulties,
     draw_log_odds,
     expand_to_items,
-    exposed,
     predictor,
     response_guess,
     slopes,
     stack_draws,
 )
+from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import draw_nodes
-from bayescontam.model.likelihood import accuracy, log_choose, log_likelihood
 from bayescontam.model.priors import SMALLEST
 from bayescontam.model.quadrature import gauss_hermite_at, normal_trapezoid
 
@@ -69,8 +65,8 @@ class Rows:
 
     def log_likelihood(self, eta: FloatArray) -> FloatArray:
         """Return the log probability of the counts, (…, response)."""
-        result = log_likelihood(eta, self.k, self.n, self.guess)
-        return result if np.all(self.n == 1) else result + log_choose(self.n, self.k)
+        result = likelihood.log_likelihood(eta, self.k, self.n, self.guess)
+        return result if np.all(self.n == 1) else result + likelihood.log_choose(self.n, self.k)
 
     def __getitem__(self, part: slice | np.ndarray) -> "Rows":
         return Rows(self.k[part], self.n[part], self.guess[..., part])
@@ -81,11 +77,9 @@ class Rows:
 
 
 def log_density(rows: Rows, center: FloatArray, scale: FloatArray | None) -> FloatArray:
-    """Return the log density of each response, dims (draw, response).
-
-    With a `scale`, integrated over log-odds ~ Normal(center, scale) by quadrature; its
-    error is below 0.01, and without guessing largest where all trials went one way.
-    """
+    """Return the log density of each response, over Normal log-odds where they have a scale."""
+    # By quadrature, with an error below 0.01; without guessing largest where all trials went one
+    # way.
     if scale is None:
         return rows.log_likelihood(center)
     if not rows.guess.any():
@@ -113,10 +107,10 @@ def _mode(rows: Rows, center: FloatArray, scale: FloatArray) -> tuple[FloatArray
     own = rows.n * p * (1 - p)
     eta: FloatArray = (np.log(p / (1 - p)) * own + center * prior) / (own + prior)
     for _ in range(8):  # Newton steps on a strictly concave function, from close by
-        q = accuracy(eta, 0.0)
+        q = likelihood.logistic(eta)
         step = (rows.k - rows.n * q - (eta - center) * prior) / (rows.n * q * (1 - q) + prior)
         eta = eta + np.clip(step, -2.0, 2.0)
-    q = accuracy(eta, 0.0)
+    q = likelihood.logistic(eta)
     return eta, 1 / np.sqrt(rows.n * q * (1 - q) + prior)
 
 
@@ -128,6 +122,8 @@ def with_own_effects(
     cores: int = 1,
 ) -> Draws:
     """Return draws with ``eta``, drawn where it is not there and belongs to the model."""
+    # They are integrated out of the likelihood while sampling. Given the other parameters each
+    # depends on the counts of its response alone.
     if draws.eta is not None or draws.sigma_eps is None:
         return draws
     design, parts = built.design, []
@@ -135,7 +131,7 @@ def with_own_effects(
         center = predictor(part, design)[:, design.n_single :]
         assert part.sigma_eps is not None
         if responses:
-            rows = Rows.of(built, part)[slice(design.n_single, None)]
+            rows = Rows.of(built, part)[design.n_single :]
             parts.append(draw_effects(rows, center, part.sigma_eps, rng, cores))
         else:
             parts.append(center + part.sigma_eps * rng.standard_normal(center.shape))
@@ -169,14 +165,11 @@ class Prediction:
 
     draws: Draws
     built: BuiltModel
-    rows: Rows  # all responses
-    spread: FloatArray | None  # dims (draw, repeated or 1): of these effects
 
-    @classmethod
-    def of(cls, draws: Draws, built: BuiltModel) -> "Prediction":
-        """Return the predictions of all responses that a model was built for."""
-        spread = draws.sigma_eps
-        return cls(draws, built, Rows.of(built, draws), spread)
+    @cached_property
+    def rows(self) -> Rows:
+        """All responses that the model was built for."""
+        return Rows.of(self.built, self.draws)
 
     def center(self, rows: IntArray) -> FloatArray:
         """Return log-odds without model-by-item effects, dims (draw, rows)."""
@@ -195,17 +188,14 @@ class Prediction:
         return expand_to_items(self.draws, lattice, items), design.subset(rows, own)
 
     def density(self, rows: IntArray, center: FloatArray) -> FloatArray:
-        """Return log densities given log-odds as `center` has them, dims (draw, rows).
-
-        Effects of single responses are integrated out by quadrature.
-        """
-        if self.spread is None:
+        """Return log densities given `center`, own effects integrated out, dims (draw, rows)."""
+        if self.draws.sigma_eps is None:
             return log_density(self.rows[rows], center, None)
         single = rows < self.built.design.n_single
         result = np.empty(center.shape)
         result[:, single] = log_density(self.rows[rows[single]], center[:, single], None)
         guess = self.rows.guess.any()
-        width = grid_size(self.spread, self.rows.n) if guess else NODES
+        width = grid_size(self.draws.sigma_eps, self.rows.n) if guess else NODES
         repeated, step = np.flatnonzero(~single), max(1, CHUNK // (len(center) * width))
         for part in np.split(repeated, range(step, len(repeated), step)):
             scale = self._scale(rows[part])
@@ -213,9 +203,10 @@ class Prediction:
         return result
 
     def _scale(self, rows: IntArray) -> FloatArray:
-        assert self.spread is not None
-        wide = self.spread.shape[1] > 1
-        return self.spread[:, rows - self.built.design.n_single] if wide else self.spread
+        """Return the spread of own effects, dims (draw, rows or 1)."""
+        spread = self.draws.sigma_eps
+        assert spread is not None
+        return spread[:, rows - self.built.design.n_single] if spread.shape[1] > 1 else spread
 
     def replicated(
         self, rows: IntArray, center: FloatArray, rng: np.random.Generator
@@ -223,11 +214,11 @@ class Prediction:
         """Replicate counts; return whether they are below, and at, the observed ones."""
         eta = center.copy()
         repeated = rows >= self.built.design.n_single
-        if self.spread is not None and repeated.any():
+        if self.draws.sigma_eps is not None and repeated.any():
             noise = rng.standard_normal((len(eta), int(repeated.sum())))
             eta[:, repeated] += noise * self._scale(rows[repeated])
         own = self.rows[rows]
-        counts = rng.binomial(own.n.astype(int), accuracy(eta, own.guess))
+        counts = rng.binomial(own.n.astype(int), likelihood.accuracy(eta, own.guess))
         return (counts < own.k) * 1.0, (counts == own.k) * 1.0
 
 
@@ -249,13 +240,8 @@ class UnitBins:
 
 
 def contamination_bins(design: Design) -> tuple[UnitBins, FloatArray]:
-    """Group responses by benchmark and contamination.
-
-    Dims (benchmark, bin).
-
-    Bins hold about equally many responses; where contamination takes few values, each
-    value is a bin.
-    """
+    """Group responses by benchmark and contamination, dims (benchmark, bin)."""
+    # Bins hold about equally many responses; of few values, each is a bin.
     assert design.contamination is not None
     bin_of = np.zeros(len(design), dtype=np.int64)
     for b in range(len(design.benchmarks)):
@@ -286,9 +272,8 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
     replicated: dict[str, list[FloatArray]] = {name: [] for name in groups}
     for part in draws.chunks(design):
-        scores = (
-            replicated_counts(expand_to_items(part, built.lattice), built, rng) / design.n_trials
-        )
+        counts = replicated_counts(expand_to_items(part, built.lattice), built, rng)
+        scores = counts / design.n_trials
         for name, (cells, _) in groups.items():
             replicated[name].append(cells.means(scores))
     for name, (cells, size) in groups.items():
@@ -300,13 +285,10 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
 
 
 def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
-    """Draw numbers of correct trials of all responses, dims (draw, response).
-
-    Model-by-item effects and unknown contamination are drawn anew: with their own, fitted
-    to the very responses that they are checked against, no check could fail.
-    """
+    """Draw numbers of correct trials of all responses, dims (draw, response)."""
+    # Model-by-item effects and unknown contamination are drawn anew: with their own, fitted to the
+    # very responses that they are checked against, no check could fail.
     design = built.design
-    guess = response_guess(draws, built.spec, design)
     eta = predictor(draws, design)
     if draws.sigma_eps is not None:
         shape = len(draws), len(design) - design.n_single
@@ -315,8 +297,8 @@ def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator)
         weights = design.exposure.weights(draws.p_shift, design.benchmark)
         shape = len(draws), *weights.shape[1:]
         node = draw_nodes(np.broadcast_to(weights, shape), rng)
-        eta = exposed(replace(draws, node=node), design, eta)
-    p = accuracy(eta, guess)
+        draws = replace(draws, node=node)
+    p = accuracy(draws, built, eta=eta)
     if design.n_single == len(design):  # several times faster, and tables may be large
         return (rng.random(p.shape) < p) * 1.0
     return rng.binomial(design.n_trials, p).astype(np.float64)

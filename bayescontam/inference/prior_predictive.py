@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from bayescontam._format import number
 from bayescontam._random import check_seed, fresh_seed, stream
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray, IntArray
+from bayescontam._types import FloatArray
 from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
-from bayescontam.inference.posterior import Draws, exposed, log_odds, response_guess
+from bayescontam.inference.posterior import Draws, accuracy
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import crossed_labels
-from bayescontam.model.likelihood import accuracy
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 
@@ -117,8 +116,16 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
         shares = rng.uniform(size=(len(models), len(benchmarks)))
         contamination = contamination * shares[model, benchmark]
     largest_sd = np.sqrt(contamination * (1 - contamination))
-    columns = {
-        **_asked_columns(spec, model, item, layout.items),
+    columns: dict[str, NDArray[Any]] = {}
+    if spec.ability.by != "benchmark":
+        groups = max(1, min(MOST_GROUPS, layout.items // 2))
+        names = [f"{spec.ability.by} {k + 1}" for k in range(groups)]
+        columns[spec.ability.by] = np.array(names, dtype=object)[item % groups]
+    if spec.likelihood.guess == "column":
+        columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
+    if spec.contamination.clean_column:
+        columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
+    columns |= {
         **labels,
         "n_correct": (model + item) % (layout.trials + 1),
         "n_trials": np.full(len(model), layout.trials),
@@ -132,11 +139,7 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
 
 
 def fitting(spec: ModelSpec, layout: ExampleLayout) -> ExampleLayout:
-    """Return the layout, enlarged by what a model spec needs.
-
-    Benchmarks that the spec names (``likelihood.guess``) all come, models that it calls
-    clean (``contamination.clean``) too, and at least one model that may be contaminated.
-    """
+    """Return the layout, enlarged to the benchmarks and clean models that a spec names."""
     block = spec.contamination
     clean = max(len(block.clean), 1 if block.clean_column else 0)
     models = max(layout.models, clean + 1 if clean else 1)
@@ -159,29 +162,11 @@ def _guessed(spec: ModelSpec) -> list[str]:
     return list(guess) if isinstance(guess, Mapping) else []
 
 
-def _asked_columns(
-    spec: ModelSpec, model: IntArray, item: IntArray, items: int
-) -> dict[str, NDArray[Any]]:
-    """Return the columns that a spec requests by names of its own."""
-    columns: dict[str, NDArray[Any]] = {}
-    if spec.ability.by != "benchmark":
-        groups = max(1, min(MOST_GROUPS, items // 2))
-        names = [f"{spec.ability.by} {k + 1}" for k in range(groups)]
-        columns[spec.ability.by] = np.array(names, dtype=object)[item % groups]
-    if spec.likelihood.guess == "column":
-        columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
-    if spec.contamination.clean_column:
-        columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
-    return columns
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """Something that a prior says something of."""
+class Quantity(NamedTuple):
+    """Something that a prior implies, and the bounds beyond which a value is called extreme."""
 
     name: str
-    meaning: str  # what it is, in words
-    # below, above: bounds beyond which a value is called extreme
+    meaning: str
     below: float
     above: float
 
@@ -229,7 +214,17 @@ class Implied:
 
     def table(self) -> pd.DataFrame:
         """Return quantiles and probabilities of extremes."""
-        return pd.DataFrame([self._row(known) for known in self.quantities])
+        rows = []
+        for name, meaning, below, above in self.quantities:
+            values = self.values[name] if self.is_reported(name) else np.array([np.nan])
+            beyond = np.array([values < below, values > above]).mean(axis=1)
+            p_below, p_above = np.where(np.isnan(values[0]), np.nan, beyond)
+            quantiles = np.quantile(values, list(QUANTILES.values()))
+            rows.append(
+                (name, *quantiles, below, p_below, above, p_above, self.lost[name], meaning)
+            )
+        ends = ["below", "p_below", "above", "p_above"]
+        return pd.DataFrame(rows, columns=["quantity", *QUANTILES, *ends, "lost", "meaning"])
 
     def readable(self) -> pd.DataFrame:
         """Return the table for people: names in words, bounds beside their probabilities."""
@@ -253,24 +248,9 @@ class Implied:
             return f"accuracy by {printable(self.spec.ability.by, 20)}"
         return quantity.replace("_", " ")
 
-    def is_told(self, name: str) -> bool:
+    def is_reported(self, name: str) -> bool:
         """Return whether nearly all values of a quantity are finite."""
         return self.lost[name] <= MOST_LOST
-
-    def _row(self, known: Quantity) -> dict[str, Any]:
-        values = self.values[known.name] if self.is_told(known.name) else np.array([np.nan])
-        beyond = np.array([values < known.below, values > known.above]).mean(axis=1)
-        p_below, p_above = np.where(np.isnan(values[0]), np.nan, beyond)
-        return {
-            "quantity": known.name,
-            **dict(zip(QUANTILES, np.quantile(values, list(QUANTILES.values())), strict=True)),
-            "below": known.below,
-            "p_below": p_below,
-            "above": known.above,
-            "p_above": p_above,
-            "lost": self.lost[known.name],
-            "meaning": known.meaning,
-        }
 
     def notes(self) -> list[str]:
         """Return what a reader must know beside the table, one sentence or two each."""
@@ -282,7 +262,7 @@ class Implied:
         ]
         if self.clean:
             lines.append(f"Known to be clean, so that their slopes are 0: {join_list(self.clean)}.")
-        if hidden := [each.name for each in self.quantities if not self.is_told(each.name)]:
+        if hidden := [each.name for each in self.quantities if not self.is_reported(each.name)]:
             lines.append(
                 f"No values for {join_list(hidden, most=20)}: more than"
                 f" {MOST_LOST:.1%} of the draws are too large for a computer's numbers. Some"
@@ -371,12 +351,7 @@ def implied(
     reference: Reference = "min_observed",
     responses: Responses | None = None,
 ) -> Implied:
-    """Draw from a model spec's prior what it implies for accuracies.
-
-    Draws come from the PyMC model that fitting uses, and estimands from the same
-    function as those of a fit. All pairs of model and benchmark count alike; models
-    that are compared are drawn at random.
-    """
+    """Draw from a model spec's prior what it implies for accuracies."""
     if not FEWEST_DRAWS <= draws <= MOST_DRAWS:
         raise UsageError(
             f"draws: got {draws:,}; allowed is {FEWEST_DRAWS} to {MOST_DRAWS:,}, so that the"
@@ -398,8 +373,7 @@ def implied(
         found = dict(_values(known, built, reference, stream(seed, "implied")))
     finite = {name: values[np.isfinite(values)] for name, values in found.items()}
     lost = {name: 1 - finite[name].size / values.size for name, values in found.items()}
-    names = zip(built.design.models, built.design.clean, strict=True)
-    clean = tuple(name for name, is_clean in names if is_clean)
+    clean = tuple(np.array(built.design.models, dtype=object)[built.design.clean])
     return Implied(spec, data, draws, seed, finite, lost, built.terms.left_out, clean)
 
 
@@ -431,10 +405,8 @@ def _values(
 def _differences(
     score: FloatArray, answered: NDArray[np.bool_], rng: np.random.Generator
 ) -> FloatArray:
-    """Return differences of random pairs along the second axis, each in a random order.
-
-    In each draw the levels stand in a circle in random order, and neighbours are compared.
-    """
+    """Return differences of random pairs along the second axis, each in a random order."""
+    # In each draw the levels stand in a circle in random order, and neighbours are compared.
     count = score.shape[1]
     if count < 2:
         return np.empty(0)
@@ -457,7 +429,7 @@ def _of_items(
     reached = np.cumsum(design.weight)
     singles, spreads = [], []
     for part in draws.chunks(design):
-        p = response_accuracies(part, built)
+        p = accuracy(part, built)
         wanted = rng.random((len(part), SINGLE_ITEMS)) * reached[-1]
         chosen = np.searchsorted(reached, wanted, side="right")
         singles.append(np.take_along_axis(p, chosen, axis=1))
@@ -466,10 +438,3 @@ def _of_items(
     yield "item_accuracy", np.concatenate(singles).ravel()
     if several.any():
         yield "item_spread", np.concatenate(spreads).ravel()
-
-
-def response_accuracies(draws: Draws, built: BuiltModel) -> FloatArray:
-    """Return the accuracy of each response at its true contamination, (draw, response)."""
-    design = built.design
-    guess = response_guess(draws, built.spec, design)
-    return accuracy(exposed(draws, design, log_odds(draws, design)), guess)

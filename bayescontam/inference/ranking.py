@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count, product
+from itertools import count, islice, product
 from string import ascii_lowercase
 from typing import Any, Literal
 
@@ -11,13 +11,20 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bayescontam._format import probability
 from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
-from bayescontam.inference import rank_statistics as ordering
 from bayescontam.inference.result import Fit
-from bayescontam.inference.summary import describe
+from bayescontam.inference.summary import (
+    describe,
+    p_all_differences,
+    p_best,
+    p_superior,
+    ranks,
+    simultaneous_intervals,
+)
 from bayescontam.specs.base import suggest
 
 Group = tuple[int, ...]
@@ -58,34 +65,35 @@ class Compared:
         if len(names) > 1:
             shares = self.shares.to_numpy()
             alike = np.ptp(shares) < 1e-12
-            weighed = "with equal weights" if alike else f"with weights by items, {_range(shares)}"
+            span = f"{shares.min():.2g} to {shares.max():.2g} each"
+            weighed = "with equal weights" if alike else f"with weights by items, {span}"
             yield f"Averages are over {len(names)} benchmarks, {weighed}: {join_list(names)}."
         if self.left_out:
             missed = [
                 f"'{printable(model, 60)}' (did not answer {join_list(names, 3)})"
                 for model, names in self.left_out.items()
             ]
-            yield (
-                f"Left out, because models are compared on the same benchmarks only:"
-                f" {', '.join(missed[:5])}{_more(missed, 5)}."
-            )
-        partial = self._partial()
-        if partial:
-            yield (
-                "Abilities are averages over all items of a benchmark; on those that a model did"
-                " not answer they are predicted from its ability and the items' difficulty."
-                f" Answered: {', '.join(partial[:5])}{_more(partial, 5)}. Raw accuracies are over"
-                " different items, so that they are not ranked."
-            )
-
-    def _partial(self) -> list[str]:
+            text = "Left out, because models are compared on the same benchmarks only:"
+            yield f"{text} {_first(missed)}."
         items = self.items.loc[list(self.models), list(self.shares.index)]
-        return [
+        partial = [
             f"'{printable(str(model), 60)}' {items.loc[model, name]:,.0f} of"
             f" {self.sizes[name]:,.0f} of '{printable(str(name), 60)}'"
             for name in items.columns
             for model in items.index[items[name] < self.sizes[name]]
         ]
+        if partial:
+            yield (
+                "Abilities are averages over all items of a benchmark; on those that a model did"
+                " not answer they are predicted from its ability and the items' difficulty."
+                f" Answered: {_first(partial)}. Raw accuracies are over different items, so that"
+                " they are not ranked."
+            )
+
+
+def _first(names: list[str], shown: int = 5) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
 
 
 def compared_models(
@@ -101,7 +109,14 @@ def compared_models(
     answered = fit.raw_accuracy().transpose("model", "benchmark").notnull().to_numpy()[:, columns]
     rows = np.flatnonzero(answered.all(axis=1))
     if not len(rows):
-        raise UsageError(_no_model(answered, wanted))
+        patterns, count = np.unique(answered, axis=0, return_counts=True)
+        shared = patterns[int(count.argmax())]  # by most models
+        names = [name for name, has in zip(wanted, shared, strict=True) if has]
+        raise UsageError(
+            f"no model answered all {len(wanted)} benchmarks ({join_list(wanted)}), and models are"
+            " compared on the same benchmarks only; name benchmarks that some answered together,"
+            f" such as {join_list(names)}"
+        )
     items, sizes = _items(fit)
     share = pd.Series(sizes[columns] if by_item else 1.0, index=pd.Index(wanted, dtype=object))
     return Compared(
@@ -147,18 +162,6 @@ def _refuse_names(wanted: list[str], known: list[str]) -> None:
             raise UsageError(f"benchmark: '{printable(name, 60)}' is named twice; name each once")
 
 
-def _no_model(answered: NDArray[np.bool_], wanted: list[str]) -> str:
-    """Say that no model can be compared, and which benchmarks most models share."""
-    patterns, count = np.unique(answered, axis=0, return_counts=True)
-    shared = patterns[int(count.argmax())]
-    names = [name for name, has in zip(wanted, shared, strict=True) if has]
-    return (
-        f"no model answered all {len(wanted)} benchmarks ({join_list(wanted)}), and models are"
-        " compared on the same benchmarks only; name benchmarks that some answered together,"
-        f" such as {join_list(names)}"
-    )
-
-
 def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return numbers of items, dims (model, benchmark) as answered, and (benchmark,)."""
     data = fit.data["constant_data"].to_dataset()
@@ -177,31 +180,18 @@ def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
     return answered, sizes
 
 
-def _range(shares: NDArray[Any]) -> str:
-    return f"{shares.min():.2g} to {shares.max():.2g} each"
-
-
-def _more(names: list[str], shown: int) -> str:
-    return f" and {len(names) - shown} more" if len(names) > shown else ""
-
-
 def indistinguishable_groups(distinct: NDArray[np.bool_]) -> list[Group]:
-    """Return groups of models no two of which can be distinguished.
-
-    Two models share a group if and only if they cannot be distinguished. No group can take
-    in another model. One model may be in several groups, or alone in its own.
-
-    The groups are maximal cliques that cover every edge of the graph of pairs that cannot
-    be distinguished, grown one by one from the first pair that none has yet. That takes
-    polynomial time, where all maximal cliques, or the fewest that are enough, may not.
-
-    Piepho (2004), doi:10.1198/1061860043515. Gramm, Guo, Hüffner, Niedermeier, Piepho &
-    Schmid (2007), doi:10.1016/j.csda.2006.09.035.
+    """Return the groups of models no two of which can be distinguished.
 
     >>> distinct = np.array([[0, 0, 1, 1], [0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 0]], dtype=bool)
     >>> indistinguishable_groups(distinct)
     [(0, 1), (1, 2), (3,)]
     """
+    # Two models share a group if and only if they cannot be distinguished. The groups are maximal
+    # cliques that cover every edge of the graph of pairs that cannot be distinguished, grown one by
+    # one from the first pair that none has yet. That takes polynomial time, where all maximal
+    # cliques, or the fewest that are enough, may not. Piepho (2004), doi:10.1198/1061860043515;
+    # Gramm, Guo, Hüffner, Niedermeier, Piepho & Schmid (2007), doi:10.1016/j.csda.2006.09.035.
     alike = ~distinct
     np.fill_diagonal(alike, val=True)
     open_pairs = alike.copy()
@@ -251,10 +241,8 @@ def compact_letters(size: int) -> list[str]:
     >>> compact_letters(28)[::9]
     ['a', 'j', 's', 'ab']
     """
-    names = (
-        "".join(name) for length in count(1) for name in product(ascii_lowercase, repeat=length)
-    )
-    return [name for name, _ in zip(names, range(size), strict=False)]
+    letters = (name for length in count(1) for name in product(ascii_lowercase, repeat=length))
+    return ["".join(name) for name in islice(letters, size)]
 
 
 def letters_of(groups: list[Group], models: int) -> list[str]:
@@ -372,12 +360,15 @@ class Ranking:
         of = f"{len(chance):,} pair{'s' if len(chance) > 1 else ''} of models"
         if not len(claimed):
             return [f"None of {of} can be distinguished with a probability of {self.level:g}."]
-        wrong = float((1 - claimed).sum())
+        count = float((1 - claimed).sum())
+        wrong = f"{count:,.0f}" if count >= 100 else f"{count:.2g}"
+        wrong = wrong if count >= 0.001 else "fewer than 0.001"
+        right = probability(self.p_orders_hold).replace("<", "below").replace(">", "above")
         few = f" ({len(claimed) / len(chance):.0%})" if len(chance) > 100 else ""
         lines = [
             f"{len(claimed):,} of {of}{few} can be distinguished, each with a probability of at"
-            f" least {self.level:g}. Expected wrong orderings: {_expected(wrong)}. Probability that"
-            f" all are right: {_probability(self.p_orders_hold)}."
+            f" least {self.level:g}. Expected wrong orderings: {wrong}. Probability that"
+            f" all are right: {right}."
         ]
         if 2 * len(claimed) < len(chance):
             lines.append(
@@ -481,11 +472,11 @@ def rank_models(
     compared = compared_models(fit, names, by_item=weights == "item")
     draws = _averaged(fit.data["estimands"].to_dataset()[by], compared)
     raw = _averaged(fit.raw_accuracy(), compared)
-    ranks = ordering.shared_ranks(draws)
-    order = np.lexsort((-draws.mean(axis=0), ranks.mean(axis=0)))
-    draws, ranks, raw = draws[:, order], ranks[:, order], raw[order]
+    placed = ranks(draws, axis=1)
+    order = np.lexsort((-draws.mean(axis=0), placed.mean(axis=0)))
+    draws, placed, raw = draws[:, order], placed[:, order], raw[order]
     models = pd.Index(compared.models[order], name="model")
-    better = ordering.p_superior(draws)
+    better = p_superior(draws)
     differ = distinguished(better, level)
     groups = indistinguishable_groups(differ) if len(models) <= MOST_LETTERED else []
     abilities = (by, f"{by}_sd", f"{by}_low", f"{by}_high")
@@ -496,9 +487,9 @@ def rank_models(
             "n_alike": len(models) - 1 - differ.sum(axis=1),
         }
         | dict(zip(abilities, describe(draws, level).values(), strict=True))
-        | _ranks(ranks, level)
-        | {"p_best": ordering.p_first(draws)}
-        | _changes(raw, ranks, compared.same_items)
+        | _ranks(placed, level)
+        | {"p_best": p_best(placed[..., None]).mean(axis=0)[:, 0]}
+        | _changes(raw, placed, compared.same_items)
     )
     return Ranking(
         table=table,
@@ -508,7 +499,7 @@ def rank_models(
         by=by,
         weights=weights,
         level=level,
-        p_orders_hold=ordering.p_all_differences(draws, differ & (better > 0.5)),
+        p_orders_hold=p_all_differences(draws, differ & (better > 0.5)),
     )
 
 
@@ -517,31 +508,16 @@ def distinguished(p_better: FloatArray, level: float) -> np.ndarray[Any, np.dtyp
     return np.fmax(p_better, p_better.T) >= level
 
 
-def _expected(count: float) -> str:
-    if count >= 100:
-        return f"{count:,.0f}"
-    return f"{count:.2g}" if count >= 0.001 else "fewer than 0.001"
-
-
-def _probability(value: float) -> str:
-    """Return a probability that never claims certainty: draws are finite."""
-    if value < 0.001:
-        return "below 0.001"
-    return f"{value:.3f}" if value <= 0.999 else "above 0.999"
-
-
 def _by(fit: Fit, by: str | None) -> By:
-    estimands = fit.data["estimands"].to_dataset()
-    known = [name for name in ("genuine_ability", "accuracy") if name in estimands]
-    if by is None:
-        by = known[0]
-    if by not in ("genuine_ability", "accuracy"):
+    known: list[By] = ["genuine_ability", "accuracy"]
+    if by is not None and by not in known:
         raise UsageError(f"by: got {by!r}; allowed are 'genuine_ability' or 'accuracy'")
-    if by not in known:
+    known = [name for name in known if name in fit.data["estimands"]]
+    if by is not None and by not in known:
         raise UsageError(
             f"by: got {by!r}, but contamination was not modelled in this fit; rank by 'accuracy'"
         )
-    return by  # type: ignore[return-value]
+    return known[0] if by is None else by
 
 
 def _averaged(values: xr.DataArray, compared: Compared) -> FloatArray:
@@ -560,7 +536,7 @@ def _ranks(ranks: FloatArray, level: float) -> dict[str, FloatArray]:
     ends = np.array([0.5, (1 - level) / 2, (1 + level) / 2])
     middle, low, high = np.quantile(ranks, ends, axis=0, method="inverted_cdf")
     # Of a rank that has one tail only, the interval by itself may be the wider one.
-    joint_low, joint_high = ordering.simultaneous_intervals(ranks, level)
+    joint_low, joint_high = simultaneous_intervals(ranks, level)
     return {
         "rank": middle, "rank_low": low, "rank_high": high,
         "rank_joint_low": np.minimum(joint_low, low),

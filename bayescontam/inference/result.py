@@ -13,12 +13,18 @@ from bayescontam.data.responses import Path, Responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.design_checks import SPILLOVER
+from bayescontam.inference.identification import (
+    SMALLEST_EFFECT,
+    Identification,
+    Overfitting,
+    identify_spillover,
+    overfitting_verdicts,
+)
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.rank_statistics import p_superior
+from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.inference.stored import (
     MOST_RESPONSES,
     Stored,
@@ -27,14 +33,7 @@ from bayescontam.inference.stored import (
     rebuild_responses,
     unlabelled,
 )
-from bayescontam.inference.summary import summarise
-from bayescontam.inference.verdicts import (
-    SMALLEST_EFFECT,
-    Identification,
-    Overfitting,
-    identify_spillover,
-    overfitting_verdicts,
-)
+from bayescontam.inference.summary import p_superior, summarise
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec, restored_spec
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from arviz_stats.utils import ELPDData
 
     from bayescontam.evidence.curve import Curve
-    from bayescontam.inference.compare import Fits
+    from bayescontam.inference.crossval import Fits
     from bayescontam.inference.ranking import Ranking
     from bayescontam.scan.results import Scan
     from bayescontam.updating.update import Update
@@ -426,7 +425,8 @@ class Fit(Stored):
         FitError
             If the fit holds no item fit.
         """
-        return item_table(self._item_fit(fdr), self._benchmark_of_item(), fdr)
+        benchmark = self.data["constant_data"]["benchmark_of_item"].to_numpy()
+        return item_table(self._item_fit(fdr), benchmark, fdr)
 
     def item_sentences(self, fdr: float = FDR) -> list[str]:
         """Return what `item_fit` says, in words."""
@@ -443,9 +443,6 @@ class Fit(Stored):
             )
             raise FitError(f"this fit says nothing of single items: {reason}")
         return self.data["item_fit"].to_dataset()
-
-    def _benchmark_of_item(self) -> np.ndarray:
-        return self.data["constant_data"]["benchmark_of_item"].to_numpy()
 
     def raw_accuracy(self) -> xr.DataArray:
         """Return the observed score: mean over items of the share of correct trials.
@@ -609,8 +606,8 @@ class Fit(Stored):
         FitError
             If the other fits are of other responses.
         """
-        from bayescontam.inference.compare import compare as compare_fits
-        from bayescontam.inference.compare import compared_with
+        from bayescontam.inference.crossval import compare as compare_fits
+        from bayescontam.inference.crossval import compared_with
         from bayescontam.report.fit_page import write_report
         from bayescontam.report.matches import gather
 

@@ -136,10 +136,8 @@ def _by_pymc(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> 
 
 
 def _side_by_side(sampling: Sampling) -> dict[str, Any]:
-    """Return options of `pm.sample` for NumPyro: chains follow each other where devices are few.
-
-    PyMC gives JAX a device for each chain, but only if JAX has not been used before.
-    """
+    """Return options of `pm.sample` for NumPyro: chains follow each other where devices are few."""
+    # PyMC gives JAX a device for each chain, but only if JAX has not been used before.
     if sampling.engine != "numpyro":
         return {}
     import pymc.sampling.jax  # noqa: F401  (which gives JAX its devices)
@@ -150,10 +148,7 @@ def _side_by_side(sampling: Sampling) -> dict[str, Any]:
 
 
 def _refuse_part(posterior: xr.Dataset, draws: int) -> None:
-    """Raise what the engines swallow: on Ctrl-C they return the draws made so far.
-
-    nutpie fills the shorter chains up with NaN.
-    """
+    """Raise what engines swallow: on Ctrl-C they return the draws made so far, or NaN."""
     if posterior.sizes["draw"] == draws:
         last = posterior.isel(draw=-1)
         empty = [last[n].isnull().all(set(last[n].dims) - {"chain"}) for n in last.data_vars]

@@ -1,8 +1,4 @@
-"""What of a fit is stored, in which groups, and how it is read back.
-
-What users read and what the model is made of is stored whole. What there is one of for each
-item or response is most of the numbers, read by few, and thinned.
-"""
+"""What of a fit is stored, in which groups, and how it is read back."""
 
 import io
 import json
@@ -27,7 +23,13 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
-from bayescontam.inference.posterior import ContaminationMoments, Draws, difficulty, expand_to_items
+from bayescontam.inference.posterior import (
+    ContaminationMoments,
+    Draws,
+    difficulty,
+    expand_to_items,
+    spaced,
+)
 from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
@@ -58,6 +60,7 @@ _SAME = ("delta_coordinates", "log_alpha")
 """What the sampler moves in place of `delta` and `alpha`, which say the same."""
 LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data", "loo")
 """Groups with a dim ``response``, whose responses have the labels of their rows."""
+_LABELS = ("model", "benchmark", "item")
 OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimands_by_concept")
 """Groups of all draws that are stored of parameters."""
 
@@ -126,7 +129,7 @@ class Stored:
         UsageError
             If the file cannot be written.
         """
-        tree = _with_safe_labels(self._written(self.data))
+        tree = _safe_labels(self._written(self.data))
         with atomic_path(path) as temporary:
             # By way of the memory: HDF5 on a disk that runs full breaks down with the process.
             content = io.BytesIO()
@@ -158,7 +161,7 @@ class Stored:
                 layout = _record(tree)[key]
                 known = layout == version
                 loaded = tree.load() if known else tree
-            stored = cls(cls._read(_with_own_labels(_in_double(loaded)))) if known else None
+            stored = cls(cls._read(_own_labels(_in_double(loaded)))) if known else None
         except (BayescontamError, MemoryError):
             raise
         except Exception as error:
@@ -204,11 +207,7 @@ class Stored:
 
 
 def _packed(tree: xr.DataTree) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return how long arrays are packed.
-
-    Codes of a table shrink to a hundredth. Numbers that single precision holds exactly, such as
-    rounded draws, are written so.
-    """
+    """Return how long arrays are packed: in single precision where that holds them exactly."""
     return {
         node.path: {
             str(name): {"zlib": True, "complevel": 4, "shuffle": True} | _precision(values)
@@ -232,17 +231,13 @@ def _in_double(tree: xr.DataTree) -> xr.DataTree:
     """Return numbers of single precision in double, which they were computed in."""
 
     def double(dataset: xr.Dataset) -> xr.Dataset:
-        single = {
-            name: values.astype(np.float64)
-            for name, values in dataset.data_vars.items()
-            if values.dtype == np.float32
-        }
-        return dataset.assign(single)
+        single = {name: v for name, v in dataset.data_vars.items() if v.dtype == np.float32}
+        return dataset.assign({name: v.astype(np.float64) for name, v in single.items()})
 
     return tree.map_over_datasets(double)
 
 
-def unsafe_labels(coords: dict[str, Any]) -> dict[str, list[str]]:
+def unsafe_labels(coords: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the labels, for a record, of dims that have one that netCDF would cut."""
     labels = {dim: [*map(str, values)] for dim, values in coords.items()}
     return {dim: names for dim, names in labels.items() if any("\0" in name for name in names)}
@@ -253,42 +248,35 @@ def _record(tree: xr.DataTree) -> dict[str, Any]:
     return record
 
 
-def _with_safe_labels(tree: xr.DataTree) -> xr.DataTree:
+def _safe_labels(tree: xr.DataTree) -> xr.DataTree:
     """Replace labels that netCDF would cut at a NUL character; `record` keeps the real ones."""
-    return tree.map_over_datasets(_safe)
+
+    def safe(dataset: xr.Dataset) -> xr.Dataset:
+        texts = {str(n): v.to_numpy() for n, v in dataset.coords.items() if v.dtype.kind in "UO"}
+        unsafe = unsafe_labels(texts)
+        return dataset.assign_coords(
+            {dim: [printable(name, 10**9) for name in names] for dim, names in unsafe.items()}
+        )
+
+    return tree.map_over_datasets(safe)
 
 
-def _safe(dataset: xr.Dataset) -> xr.Dataset:
-    names = {
-        str(dim): [printable(str(v), 10**9) for v in dataset[dim].values]
-        for dim in dataset.coords
-        if dataset[dim].dtype.kind in "UO" and any("\0" in str(v) for v in dataset[dim].values)
+def _own_labels(tree: xr.DataTree) -> xr.DataTree:
+    """Undo `_safe_labels`."""
+    # Of objects: NumPy's own texts lose a NUL character at their end.
+    labels = {
+        dim: (dim, np.array(names, dtype=object)) for dim, names in _record(tree)["labels"].items()
     }
-    return dataset.assign_coords(names) if names else dataset
-
-
-def _with_own_labels(tree: xr.DataTree) -> xr.DataTree:
-    """Undo `_with_safe_labels`."""
-    labels: dict[str, list[str]] = _record(tree)["labels"]
 
     def restore(dataset: xr.Dataset) -> xr.Dataset:
-        # Of objects: NumPy's own texts lose a NUL character at their end.
-        own = {
-            dim: (dim, np.array(names, dtype=object))
-            for dim, names in labels.items()
-            if dim in dataset.dims
-        }
-        return dataset.assign_coords(own) if own else dataset
+        return dataset.assign_coords({dim: v for dim, v in labels.items() if dim in dataset.dims})
 
     return tree.map_over_datasets(restore) if labels else tree
 
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Positions along ``draw`` of what is stored of each chain.
-
-    Those of items are among those of parameters, and those of responses among both.
-    """
+    """Positions along ``draw`` of what is stored of each chain, each among those before."""
 
     parameters: IntArray  # of parameters and estimands
     items: IntArray  # of item difficulties and discriminations
@@ -311,15 +299,13 @@ class Positions:
         if whole:
             most = _most(WHOLE_NUMBERS, len(design), LEAST_RESPONSE_DRAWS)
             return cls(every, every, every[spaced(count, most // chains)])
-        datasets = [posterior.drop_vars(item_level(posterior)), *estimands.values()]
-        size = sum(v[0, 0].size for each in datasets for v in each.data_vars.values())
+        parameters_only = posterior.drop_vars(item_level(posterior))
+        size = sum(_size(each) for each in (parameters_only, *estimands.values()))
         most = _most(PARAMETER_NUMBERS, size, LEAST_PARAMETER_DRAWS)
         parameters = every[spaced(count, most // chains)]
+        of_items = item_draws or 0
         if built.lattice is None:
-            least = max(item_draws or 0, LEAST_ITEM_DRAWS)
-            of_items = _most(ITEM_NUMBERS, len(design.items), least)
-        else:
-            of_items = item_draws or 0
+            of_items = _most(ITEM_NUMBERS, len(design.items), max(of_items, LEAST_ITEM_DRAWS))
         items = parameters[spaced(len(parameters), -(-of_items // chains))]
         items = items if of_items else items[:0]
         if len(design) > MOST_RESPONSES:
@@ -328,21 +314,21 @@ class Positions:
         among = items if len(items) else parameters
         return cls(parameters, items, among[spaced(len(among), most // chains)])
 
-    def rows(self, which: IntArray, posterior: xr.Dataset) -> IntArray:
-        """Return positions among all draws, chains joined."""
-        chains, count = posterior.sizes["chain"], posterior.sizes["draw"]
-        rows: IntArray = (np.arange(chains)[:, None] * count + which).ravel()
-        return rows
+
+def rows_of(at: IntArray, posterior: xr.Dataset) -> IntArray:
+    """Return positions along ``draw`` as positions among all draws, chains joined."""
+    chains, count = posterior.sizes["chain"], posterior.sizes["draw"]
+    rows: IntArray = (np.arange(chains)[:, None] * count + at).ravel()
+    return rows
 
 
 def _most(numbers: int, size: int, least: int) -> int:
     return max(least, numbers // max(size, 1))
 
 
-def spaced(count: int, most: int) -> IntArray:
-    """Return at most `most` positions among `count`, evenly spaced, and one at least."""
-    wanted = min(max(most, 1), count)
-    return np.unique(np.linspace(0, count - 1, wanted).astype(np.int64))
+def _size(dataset: xr.Dataset) -> int:
+    """Return how many numbers each draw has."""
+    return sum(v[0, 0].size for v in dataset.data_vars.values())
 
 
 def item_level(dataset: xr.Dataset) -> list[str]:
@@ -359,32 +345,40 @@ def without_items(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.drop_vars(item_level(dataset)).drop_dims(ITEM_DIMS, errors="ignore")
 
 
-def draws_of_items(posterior: xr.Dataset, whole: bool) -> xr.Dataset:
-    """Return the draws of what items have: ``delta`` and ``alpha``."""
-    names = [n for n in item_level(posterior) if whole or n not in (*_SAME, "eta")]
-    return posterior[names]
-
-
-def thinned_prior(dataset: xr.Dataset) -> xr.Dataset:
-    """Return draws from the prior, fewer of many parameters."""
-    size = sum(v[0, 0].size for v in dataset.data_vars.values())
-    at = spaced(dataset.sizes["draw"], _most(PRIOR_NUMBERS, size, LEAST_PRIOR_DRAWS))
-    return dataset.isel(draw=at)
+def compact(
+    groups: Mapping[str, xr.Dataset], positions: Positions, whole: bool
+) -> dict[str, xr.Dataset]:
+    """Return what is stored of all groups."""
+    result = dict(groups) | {"posterior": without_items(groups["posterior"])}
+    labels = {dim: groups["posterior"][dim].to_numpy() for dim in ("chain", "draw")}
+    for name in [name for name in OF_POSTERIOR if name in result]:
+        if name.startswith("estimands"):
+            result[name] = result[name].assign_coords(labels)
+        if not whole and name != "sample_stats":
+            result[name] = rounded(result[name].isel(draw=positions.parameters))
+    if whole:
+        return result
+    for name in ("prior", "prior_estimands"):
+        most = _most(PRIOR_NUMBERS, _size(result[name]), LEAST_PRIOR_DRAWS)
+        thinned = result[name].isel(draw=spaced(result[name].sizes["draw"], most))
+        result[name] = rounded(thinned)
+    for name in [name for name in ("item_effects", "loo") if name in result]:
+        result[name] = rounded(result[name])
+    scores = result["predictive"]  # observed ones stay what they are
+    replicated = scores[[n for n in scores.data_vars if n not in ("score", "binned")]]
+    result["predictive"] = scores.assign(rounded(replicated).data_vars)
+    return result
 
 
 def rounded(dataset: xr.Dataset, digits: int = DIGITS) -> xr.Dataset:
     """Return the same numbers to some binary digits; a file then holds them exactly."""
-    data: dict[Any, Any] = {
-        name: values.copy(data=_rounded(values.to_numpy(), digits))
-        for name, values in dataset.data_vars.items()
-        if values.dtype.kind == "f"
-    }
+    data: dict[Any, Any] = {}
+    for name, values in dataset.data_vars.items():
+        if values.dtype.kind == "f":
+            part, power = np.frexp(values.to_numpy().astype(np.float64))
+            exact = np.ldexp(np.round(np.ldexp(part, digits)), power - digits)
+            data[name] = values.copy(data=exact)
     return dataset.assign(data)
-
-
-def _rounded(values: FloatArray, digits: int) -> FloatArray:
-    part, power = np.frexp(values.astype(np.float64))
-    return np.ldexp(np.round(np.ldexp(part, digits)), power - digits)
 
 
 def stored_table(design: Design) -> dict[str, xr.Dataset]:
@@ -420,7 +414,8 @@ def stored_items(
     """Return what is stored of items, apart from the parameters of which there are few."""
     lattice = built.lattice
     if lattice is None:
-        found = draws_of_items(posterior, whole)
+        names = item_level(posterior)
+        found = posterior[[n for n in names if whole or n not in (*_SAME, "eta")]]
         if "delta" in found:
             every, sample = found["delta"], ("chain", "draw")
             found = found.isel(draw=at).assign(mean=every.mean(sample), sd=every.std(sample))
@@ -435,17 +430,17 @@ def stored_items(
     coords: dict[str, Any] = {"item": list(lattice.table.items)}
     if len(at):
         chains, count = posterior["chain"], posterior["draw"]
-        rows = (np.arange(len(chains))[:, None] * len(count) + at).ravel()
-        own = difficulty(draws[rows], lattice).reshape(len(chains), len(at), -1)
-        data["delta"] = ("chain", "draw", "item"), own
+        own = difficulty(draws[rows_of(at, posterior)], lattice)
+        data["delta"] = ("chain", "draw", "item"), own.reshape(len(chains), len(at), -1)
         coords |= {"chain": chains, "draw": count[at]}
     return xr.Dataset(data, coords)
 
 
-def stored_exposure(design: Design, moments: ContaminationMoments) -> xr.Dataset:
+def stored_exposure(design: Design, moments: ContaminationMoments | None) -> xr.Dataset | None:
     """Return what the fit shows about a contamination that is not known, dims (group,)."""
     exposure = design.exposure
-    assert exposure is not None
+    if exposure is None or moments is None:
+        return None
     first = exposure.first
     data = {
         "contamination": exposure.mean,
@@ -468,41 +463,32 @@ def standard_groups(
     positions: Positions,
     seed: int,
 ) -> dict[str, xr.Dataset]:
-    """Return log densities of the prior and the responses, and replicated responses.
-
-    Dims (chain, draw, response).
-    """
+    """Return log densities of the prior and the responses, and replicated responses."""
+    coords: dict[str, Any] = {name: posterior[name] for name in ("chain", "draw")}
     densities = {
         name: (("chain", "draw"), values.reshape(posterior["chain"].size, -1))
         for name, values in log_priors(posterior, built).items()
     }
-    coords = {name: posterior[name] for name in ("chain", "draw")}
     groups = {"log_prior": xr.Dataset(densities, coords)}
     if not len(positions.responses):
         return groups
-    part = draws[positions.rows(positions.responses, posterior)]
-    labels = _sampled(posterior, positions)
+    part = draws[rows_of(positions.responses, posterior)]
     density = log_likelihoods(part, built, stream(seed, "log likelihood"))
-    groups["log_likelihood"] = rounded(_of_responses(density, labels, built), DENSITY_DIGITS)
     rng = stream(seed, "posterior replicates")
-    groups["posterior_predictive"] = _of_responses(_replicated(part, built, rng), labels, built)
+    replicated = _replicated(part, built, rng)
     before = prior.thinned(len(part))
-    labels = {"chain": np.arange(1), "draw": np.arange(len(before))}
+    chosen = posterior["draw"][positions.responses]
+    coords["draw"] = chosen
+    if len(positions.responses) < len(positions.parameters):
+        # `draw` has no labels: ArviZ would take the others for missing, and call a fit insensitive
+        # to its data.
+        coords = {"chain": posterior["chain"], "posterior_draw": ("draw", chosen.to_numpy())}
+    once = {"chain": np.arange(1), "draw": np.arange(len(before))}
     rng = stream(seed, "prior replicates")
-    groups["prior_predictive"] = _of_responses(_replicated(before, built, rng), labels, built)
+    groups["log_likelihood"] = rounded(_of_responses(density, coords, built), DENSITY_DIGITS)
+    groups["posterior_predictive"] = _of_responses(replicated, coords, built)
+    groups["prior_predictive"] = _of_responses(_replicated(before, built, rng), once, built)
     return groups
-
-
-def _sampled(posterior: xr.Dataset, positions: Positions) -> dict[str, Any]:
-    """Return the coordinates of the draws for which responses are stored.
-
-    Where these are a part of the parameters' only, ``draw`` has no labels. ArviZ would
-    otherwise take the others for missing, and call a fit insensitive to its data.
-    """
-    chain, draw = posterior["chain"], posterior["draw"][positions.responses]
-    if len(positions.responses) == len(positions.parameters):
-        return {"chain": chain, "draw": draw}
-    return {"chain": chain, "posterior_draw": ("draw", draw.to_numpy())}
 
 
 def aligned(tree: xr.DataTree) -> xr.DataTree:
@@ -540,22 +526,19 @@ def labelled(tree: xr.DataTree) -> xr.DataTree:
     data = tree["constant_data"].to_dataset()
     labels: dict[Hashable, Any] = {
         name: ("response", data[name].to_numpy()[data[f"{name}_of_response"].to_numpy()])
-        for name in ("model", "benchmark", "item")
+        for name in _LABELS
     }
     groups = dict(tree.to_dict())
-    for name in LABELLED:
-        if f"/{name}" in groups:
-            groups[f"/{name}"] = groups[f"/{name}"].assign_coords(labels)
+    for path in {f"/{name}" for name in LABELLED} & set(groups):
+        groups[path] = groups[path].assign_coords(labels)
     return xr.DataTree.from_dict(groups)
 
 
 def unlabelled(tree: xr.DataTree) -> xr.DataTree:
     """Undo `labelled`: a file has the labels once, in ``constant_data``."""
     groups = dict(tree.to_dict())
-    for name in LABELLED:
-        if f"/{name}" in groups:
-            labels = ["model", "benchmark", "item"]
-            groups[f"/{name}"] = groups[f"/{name}"].drop_vars(labels, errors="ignore")
+    for path in {f"/{name}" for name in LABELLED} & set(groups):
+        groups[path] = groups[path].drop_vars(_LABELS, errors="ignore")
     return xr.DataTree.from_dict(groups)
 
 
@@ -599,10 +582,7 @@ def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]
 
 
 def _candidates(data: xr.Dataset, dim: str) -> Iterator[np.ndarray]:
-    """Yield the labels of a dim as they are, and without the benchmark before them.
-
-    A fit puts the benchmark first where two benchmarks use one name.
-    """
+    """Yield labels of a dim, and without the benchmark that a fit puts before some."""
     labels = data[dim].to_numpy().astype(object)
     yield labels
     owner = data["benchmark"].to_numpy()[data[f"benchmark_of_{dim}"].to_numpy()]

@@ -1,16 +1,19 @@
-"""Mean, standard deviation and interval of draws, weighted or not."""
+"""Figures of draws: mean, interval, ranks, R-hat, effective sample size and Monte Carlo error."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import compress, product
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from bayescontam._progress import progress_bar
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.convergence import convergence
-from bayescontam.inference.rank_statistics import p_best
 
 LEVEL = 0.95
 """Default probability of intervals."""
@@ -67,12 +70,9 @@ class DrawWeights:
         }
 
     def _errors(self, draws: FloatArray) -> FloatArray:
-        """Return the Monte Carlo standard errors of weighted means, dims (column,).
-
-        That of a ratio of means is that of the mean of their difference; draws of the fit
-        that do not count are zeros in it, and the chains' correlation is counted. NaN for
-        a constant.
-        """
+        """Return the Monte Carlo standard errors of weighted means; NaN for a constant."""
+        # That of a ratio of means is that of the mean of their difference; draws of the fit that do
+        # not count are zeros in it, and the chains' correlation is counted.
         moving = np.ptp(draws, axis=0) > 0
         result = np.full(len(moving), np.nan)
         if moving.any():
@@ -83,10 +83,7 @@ class DrawWeights:
         return result
 
     def interval(self, values: FloatArray, level: float) -> tuple[float, float]:
-        """Return the ends of the equal-tailed interval that holds `level` of the weight.
-
-        Those of `numpy.quantile` if all draws count the same.
-        """
+        """Return the ends of the equal-tailed interval, as `numpy.quantile` weighted."""
         order = np.argsort(values, kind="stable")
         share = self.share[order]
         passed = np.arange(len(share)) / max(len(share) - 1, 1)  # of a draw's own weight
@@ -150,3 +147,202 @@ def _rows(draws: xr.DataArray, level: float, weights: DrawWeights | None) -> pd.
         figures = describe(flat, level) | convergence(cells)
         table = table.assign(**figures, p_positive=(flat > 0).mean(axis=0))
     return table.assign(p_positive=np.nan) if draws.name == "rank" else table
+
+
+FIGURES = ("ess_bulk", "ess_tail", "r_hat", "mcse_mean")
+TAILS = (0.05, 0.95)
+"""Quantiles whose smaller ESS is the tail ESS, as published."""
+_AT_ONCE = 1_000_000
+"""Draws of columns that are looked at together: what is made of them needs some 100 MB."""
+
+
+def convergence(cells: np.ndarray, only: Collection[str] = FIGURES) -> dict[str, FloatArray]:
+    """Return ESS, R-hat and MCSE of each cell, from dims (chain, draw, …) to (cell,).
+
+    Vehtari, Gelman, Simpson, Carpenter & Bürkner (2021), doi:10.1214/20-BA1221.
+
+    >>> draws = np.random.default_rng(1).standard_normal((4, 500, 2))
+    >>> draws[:2, :, 1] += 3
+    >>> convergence(draws, only=["r_hat"])["r_hat"].round(1)
+    array([1. , 1.6])
+    """
+    # The rank-normalised split-chain statistics, as ArviZ computes them, to rounding. ArviZ goes
+    # column by column: for a dozen columns, as of each of many small fits, it takes three times as
+    # long, and for thousands nearly twice. Its tail ESS is by default of other quantiles, which
+    # depend on its settings.
+    cells = cells.reshape(*cells.shape[:2], -1)
+    size = cells.shape[0] * cells.shape[1]
+    broken = ~np.isfinite(cells).all(axis=(0, 1))
+    moving = ~broken & (np.ptp(cells.reshape(size, cells.shape[2]), axis=0) > 0)
+    at = np.flatnonzero(moving)
+    result = {}
+    for name in [name for name in FIGURES if name in only]:
+        found = np.full(len(moving), np.nan)
+        found[broken] = 0.0 if name.startswith("ess") else np.inf
+        result[name] = found
+    for part in np.array_split(at, 1 + len(at) * size // _AT_ONCE):
+        for name, found in result.items():
+            found[part] = _FUNCTIONS[name](cells[..., part])
+    return result
+
+
+def _bulk(draws: FloatArray) -> FloatArray:
+    return _effective_size(_normal_scores(_split(draws)))
+
+
+def _tail(draws: FloatArray) -> FloatArray:
+    quantiles = np.quantile(draws, TAILS, axis=(0, 1))
+    low, high = (_effective_size(_split(draws <= each).astype(float)) for each in quantiles)
+    return np.minimum(low, high)
+
+
+def _r_hat(draws: FloatArray) -> FloatArray:
+    split = _split(draws)
+    folded = np.abs(split - np.median(split, axis=(0, 1)))
+    scales = (_potential_scale(_normal_scores(each)) for each in (split, folded))
+    worst: FloatArray = np.maximum(*scales)
+    return worst
+
+
+def _error_of_mean(draws: FloatArray) -> FloatArray:
+    error: FloatArray = draws.std(axis=(0, 1), ddof=1) / np.sqrt(_effective_size(_split(draws)))
+    return error
+
+
+_FUNCTIONS = {"ess_bulk": _bulk, "ess_tail": _tail, "r_hat": _r_hat, "mcse_mean": _error_of_mean}
+
+
+def _split(draws: FloatArray) -> FloatArray:
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def _normal_scores(draws: FloatArray) -> FloatArray:
+    """Return Normal quantiles of the ranks among all chains of a column."""
+    size = draws.shape[0] * draws.shape[1]
+    rank = rankdata(draws.reshape(size, -1), axis=0)
+    scores: FloatArray = ndtri((rank - 3 / 8) / (size + 1 / 4))
+    return scores.reshape(draws.shape)
+
+
+def _potential_scale(draws: FloatArray) -> FloatArray:
+    n = draws.shape[1]
+    between = n * draws.mean(axis=1).var(axis=0, ddof=1)
+    within = draws.var(axis=1, ddof=1).mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Half of the draws of a column may share one value; then its folded ranks do not move.
+        return np.nan_to_num(np.sqrt((between / within + n - 1) / n), nan=1.0)
+
+
+def _effective_size(draws: FloatArray) -> FloatArray:
+    """Return the ESS of columns by Geyer's initial monotone sequence."""
+    chains, n, _ = draws.shape
+    size = chains * n
+    covariance = _autocovariance(draws)
+    mean_variance = covariance[0] * n / (n - 1)
+    total = covariance[0] + draws.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rho = 1 - (mean_variance - covariance) / total
+    rho[0] = 1.0
+    # Pairs of an even and an odd lag. The first that is not positive ends the sum, and the
+    # last in any case; its even lag still counts, once, unless it and the pair are below 0.
+    count = (n - 1) // 2
+    even, odd = rho[: 2 * count : 2], rho[1 : 2 * count : 2]
+    pairs = even + odd
+    positive = np.cumprod(pairs > 0, axis=0).astype(bool)
+    positive[-1] = False
+    monotone = np.minimum.accumulate(np.where(positive, pairs, np.inf), axis=0)
+    last = positive.sum(axis=0)[None]
+    end, pair = (np.take_along_axis(each, last, axis=0)[0] for each in (even, pairs))
+    end = np.where(pair < 0, np.maximum(end, 0.0), end)
+    tau = -1 + 2 * np.where(positive, monotone, 0.0).sum(axis=0) + end
+    still = np.ptp(draws, axis=(0, 1)) < np.finfo(float).resolution  # as many as can be
+    return np.where(still, size, size / np.maximum(tau, 1 / np.log10(size)))
+
+
+def _autocovariance(draws: FloatArray) -> FloatArray:
+    """Return the autocovariance at every lag, averaged over chains, dims (lag, column)."""
+    n = draws.shape[1]
+    centered = np.moveaxis(draws - draws.mean(axis=1, keepdims=True), 1, -1)
+    length = fft.next_fast_len(2 * n, real=True)
+    spectrum = fft.rfft(centered, length, axis=-1)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=0)
+    return np.moveaxis(fft.irfft(power, length, axis=-1)[..., :n] / n, -1, 0)
+
+
+def ranks(ability: FloatArray, axis: int = -2) -> FloatArray:
+    """Return ranks of models along an axis, 1 for the largest; equal ones share their mean rank.
+
+    >>> ranks(np.array([[0.2, 0.9, 0.2], [0.3, 0.2, 0.1]]), axis=1).tolist()
+    [[2.5, 1.0, 2.5], [1.0, 2.0, 3.0]]
+    """
+    result: FloatArray = rankdata(-ability, method="average", axis=axis)
+    return result
+
+
+def p_best(ranks: FloatArray) -> FloatArray:
+    """Return which part of the first place each model has, dims (…, model, benchmark).
+
+    >>> p_best(np.array([[1.5], [3.0], [1.5]])).ravel().tolist()
+    [0.5, 0.0, 0.5]
+    >>> p_best(np.array([[np.nan, np.nan], [1.0, np.nan]])).tolist()
+    [[nan, nan], [1.0, nan]]
+    """
+    first = ranks == np.fmin.reduce(ranks, axis=-2, keepdims=True)
+    parts: FloatArray = first / np.maximum(first.sum(axis=-2, keepdims=True), 1)
+    return np.where(np.isnan(ranks), np.nan, parts)
+
+
+def p_superior(ability: FloatArray) -> FloatArray:
+    """Return the share of draws in which a model is better than another, dims (model, other).
+
+    >>> p_superior(np.array([[0.5, 0.4], [0.5, 0.6], [0.5, 0.5], [0.5, 0.1]])).tolist()
+    [[nan, 0.625], [0.375, nan]]
+    """
+    # One model at a time: memory grows with draws and models, never with pairs in every draw.
+    columns = np.ascontiguousarray(ability.T)
+    count, draws = columns.shape
+    wins = np.full((count, count), np.nan)
+    for model in range(count - 1):
+        others = columns[model + 1 :]
+        above = np.count_nonzero(columns[model] > others, axis=1)
+        below = np.count_nonzero(columns[model] < others, axis=1)
+        ties = draws - above - below
+        wins[model, model + 1 :] = above + ties / 2
+        wins[model + 1 :, model] = below + ties / 2
+    return wins / draws
+
+
+def p_all_differences(ability: FloatArray, above: NDArray[np.bool_]) -> float:
+    """Return the share of draws in which every one of some orders holds.
+
+    >>> above = np.array([[False, True, True], [False, False, False], [False, False, False]])
+    >>> p_all_differences(np.array([[0.5, 0.4, 0.1], [0.5, 0.6, 0.1]]), above)
+    0.5
+    """
+    columns = np.ascontiguousarray(ability.T)
+    holds = np.ones(columns.shape[1], dtype=bool)
+    for model, others in enumerate(above):
+        holds &= (columns[model] > columns[others]).all(axis=0)
+    return float(holds.mean())
+
+
+def simultaneous_intervals(values: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return intervals that hold all columns at once in a share `level` of the draws.
+
+    Besag, Green, Higdon & Mengersen (1995), section 6.3, doi:10.1214/ss/1177010123.
+
+    >>> draws = np.array([[1, 2], [1, 2], [1, 2], [2, 1]])
+    >>> [ends.tolist() for ends in simultaneous_intervals(draws, 0.75)]
+    [[1, 2], [1, 2]]
+    """
+    # Each column's interval lies between its k-th smallest and its k-th largest draw, with the
+    # smallest k for which enough draws lie inside in every column.
+    count = len(values)
+    # Of equal draws the position that lies inside the narrower interval.
+    from_below = rankdata(values, method="min", axis=0)
+    from_above = count + 1 - rankdata(values, method="max", axis=0)
+    outermost = np.maximum(from_below, from_above).max(axis=1)
+    k = int(np.sort(outermost)[int(np.ceil(level * count - 1e-9)) - 1])
+    ordered = np.sort(values, axis=0)
+    return ordered[count - k], ordered[k - 1]

@@ -105,21 +105,17 @@ def sensitivity(fit: Fit) -> pd.DataFrame:
     answered = fit.raw_accuracy().notnull().to_series()
     table = table[answered.reindex(pd.MultiIndex.from_frame(table[_PAIR])).to_numpy()]
     index = pd.MultiIndex.from_frame(table[_PAIR])
-    informed = _contraction(fit, quantities).to_dataframe().reindex(index)
+    before, after = (
+        fit.data[group].to_dataset()[list(quantities)].var(("chain", "draw"))
+        for group in ("prior_estimands", "estimands")
+    )
+    # Which part of the prior's variance the data took away.
+    informed = (1 - after / before.where(before > 0)).to_dataframe().reindex(index)
     table["diagnosis"] = [
         _diagnosis(row, known, quantities)
         for (_, row), (_, known) in zip(table.iterrows(), informed.iterrows(), strict=True)
     ]
     return table[[*_PAIR, *columns, "diagnosis"]].reset_index(drop=True)
-
-
-def _contraction(fit: Fit, quantities: tuple[str, ...]) -> xr.Dataset:
-    """Return which part of the prior's variance the data took away, dims (model, benchmark)."""
-    names, dims = list(quantities), ("chain", "draw")
-    before, after = (
-        fit.data[group].to_dataset()[names].var(dims) for group in ("prior_estimands", "estimands")
-    )
-    return 1 - after / before.where(before > 0)
 
 
 def _diagnosis(
@@ -245,29 +241,19 @@ def _median_ranks(fit: Fit) -> "pd.Series[float]":
 
 
 def _ranks(values: "pd.Series[float]") -> "pd.Series[float]":
-    # Scores that differ by rounding only are ties.
-    return (
-        values.astype(float)
-        .round(12)
-        .groupby(level=1, sort=False)
-        .rank(ascending=False, method="min")
-    )
+    scores = values.astype(float).round(12)  # scores that differ by rounding only are ties
+    return scores.groupby(level=1, sort=False).rank(ascending=False, method="min")
 
 
 def _raw_by_concept(fit: Fit) -> pd.DataFrame:
     data = fit.data["constant_data"].to_dataset()
     score = fit.data["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
-    concept = data["concept_of_response"].to_numpy()
-    benchmark = data["benchmark_of_response"].to_numpy()
-    frame = pd.DataFrame(
-        {
-            "model": np.asarray(data["model"].values, dtype=object)[data["model_of_response"]],
-            "benchmark": np.asarray(data["benchmark"].values, dtype=object)[benchmark],
-            "concept": np.asarray(data["concept"].values, dtype=object)[concept],
-            "items": data["weight"].to_numpy(),
-            "right": score * data["weight"].to_numpy(),
-        }
-    )
+    weight = data["weight"].to_numpy()
+    labels = {
+        name: data[name].to_numpy().astype(object)[data[f"{name}_of_response"]]
+        for name in (*_PAIR, "concept")
+    }
+    frame = pd.DataFrame(labels | {"items": weight, "right": score * weight})
     sums = frame.groupby([*_PAIR, "concept"], sort=False)[["items", "right"]].sum()
     return pd.DataFrame(
         {"items": sums["items"].astype(int), "raw_accuracy": sums["right"] / sums["items"]}

@@ -8,12 +8,11 @@ import pandas as pd
 from bayescontam._types import FloatArray
 from bayescontam.calibration.estimators import engine_of, faults_of
 from bayescontam.data.responses import Responses
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import predictor, stack_draws
+from bayescontam.inference.posterior import accuracy, predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.prior_predictive import response_accuracies
 from bayescontam.inference.result import Fit, joint_draws
+from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import Gates, SamplingSpec
@@ -26,7 +25,7 @@ _GATES = Gates(ess=200.0)
 def accuracies(fit: Fit, responses: Responses) -> FloatArray:
     """Return the accuracy of each response, effects of items included, dims (draw, response)."""
     built = build(fit.spec, responses)
-    return response_accuracies(joint_draws(fit, built), built)
+    return accuracy(joint_draws(fit, built), built)
 
 
 def log_odds_of_mean_items(fit: Fit, responses: Responses) -> FloatArray:

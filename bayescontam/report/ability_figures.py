@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from bayescontam._format import level_text
+from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.ranking import Ranking, compact_letters
 from bayescontam.inference.result import Fit
-from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.format import in_file
 from bayescontam.report.plots import (
     BLUE,

@@ -12,8 +12,8 @@ import xarray as xr
 from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
-from bayescontam.inference.convergence import convergence
 from bayescontam.inference.result import Fit
+from bayescontam.inference.summary import convergence
 from bayescontam.inference.tables import predicted_bins, predicted_scores
 from bayescontam.model.build import COORDINATES
 from bayescontam.report.ability_figures import MOST_BENCHMARKS, by_score, part

@@ -10,8 +10,8 @@ from arviz_stats.base.array import array_stats
 from matplotlib.colors import LinearSegmentedColormap
 
 from bayescontam._format import level_text, number
+from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.result import Fit
-from bayescontam.inference.verdicts import Overfitting
 from bayescontam.report.ability_figures import by_score, interval_panels, part, verdict_legend
 from bayescontam.report.format import in_file
 from bayescontam.report.plots import (

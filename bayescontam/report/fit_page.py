@@ -16,11 +16,11 @@ from bayescontam._text import join_list, printable
 from bayescontam.errors import UsageError
 from bayescontam.inference import tables
 from bayescontam.inference.checks import Outcome, checks_sentence
-from bayescontam.inference.confounding import confounding_table
 from bayescontam.inference.findings import estimated, finding, items_of, which_items
+from bayescontam.inference.identification import EXPLAINED
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
-from bayescontam.inference.verdicts import EXPLAINED
+from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.report import ability_figures, check_figures, effect_figures
 from bayescontam.report.format import (
     Names,

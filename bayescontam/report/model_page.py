@@ -212,7 +212,7 @@ def prior_picture(known: Implied, raster: bool = False) -> Picture:
     drawn = [
         each
         for each in known.quantities
-        if known.is_told(each.name) and not each.name.endswith("_size")
+        if known.is_reported(each.name) and not each.name.endswith("_size")
     ]
     if not drawn:
         raise UsageError(

@@ -21,13 +21,12 @@ from bayescontam.calibration.simulators import simulator_of
 from bayescontam.calibration.study import Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, SpecError, UsageError
-from bayescontam.inference.posterior import Draws, predictor, stack_draws
+from bayescontam.inference.posterior import Draws, accuracy, predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import (
     ExampleLayout,
     fitting,
     make_example,
-    response_accuracies,
 )
 from bayescontam.inference.result import Fit
 from bayescontam.model.build import BuiltModel, build
@@ -152,7 +151,7 @@ def log_predictive(counts: np.ndarray, one: Draws, own: BuiltModel) -> float:
     """Return log p(new answers | parameters, own answers) of one draw, on a grid of effects."""
     design = own.design
     if one.sigma_eps is None:
-        p = response_accuracies(one, own)[0]
+        p = accuracy(one, own)[0]
         return float(binom.logpmf(counts, design.n_trials, p).sum())
     assert design.n_single == 0
     z = np.linspace(-10, 10, 40_001)[:, None]
@@ -186,7 +185,7 @@ def test_the_first_posterior_is_the_prior_of_the_second(name: str, sizes: dict[s
         }
     )
     draws = stack_draws(parameters, own.design)
-    known = response_accuracies(with_own_effects(draws, own, rng, responses=False), own)
+    known = accuracy(with_own_effects(draws, own, rng, responses=False), own)
     counts = rng.binomial(own.design.n_trials, known[0])
     twice, _ = Observed(responses, own, parameters).augmented(counts)
     both = build(doubled_spec(spec, responses, "x"), twice)

@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 
 from bayescontam.inference import stored as compact
-from bayescontam.inference.stored import Positions, item_level, rounded, spaced, without_items
+from bayescontam.inference.posterior import spaced
+from bayescontam.inference.stored import Positions, item_level, rounded, rows_of, without_items
 
 CHAINS, DRAWS = 4, 1500
 
@@ -86,8 +87,7 @@ def test_draws_of_difficulties_are_stored_as_asked_for():
 
 def test_rows_are_those_of_joined_chains():
     posterior = sampled(2, 3)
-    kept = positions(2, 3)
-    assert kept.rows(np.array([0, 7]), posterior).tolist() == [
+    assert rows_of(np.array([0, 7]), posterior).tolist() == [
         0, 7, 1500, 1507, 3000, 3007, 4500, 4507,
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from arviz_stats.utils import ELPDDataLOOKFold
 import bayescontam
 from bayescontam.data.responses import Responses
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.compare import comparison_table
+from bayescontam.inference.crossval import comparison_table
 from bayescontam.inference.loo import elpd_figures, stored_loo
 from tests.support.crossval_fits import plain_fit, table
 

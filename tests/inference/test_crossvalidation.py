@@ -16,9 +16,8 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference import crossval as leaving
 from bayescontam.inference.crossval import (
     CrossValidation,
-    Leave,
     RefitData,
-    fingerprint,
+    RefitTask,
     fold_key,
     kfold,
     predicted,
@@ -30,6 +29,7 @@ from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import Prediction
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build
+from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
 from tests.support.crossval_fits import KEYS, plain_fit, table
 from tests.support.given_fits import changed, given_fit
@@ -147,9 +147,8 @@ class TestCache:
         spec = load_model("single")
         for shift in (0.0, 0.1):
             frame = table().assign(contamination=np.linspace(0, 0.9, 24) + shift)
-            source = RefitData(spec, Responses.from_frame(frame), Sampling())
-            leave = Leave(np.array([1]), np.array([1]), 1)
-            key = fold_key(source, fingerprint(source.design()), leave)
+            source = RefitData(spec, make_design(spec, Responses.from_frame(frame)), Sampling())
+            key = fold_key(source, RefitTask("x", np.array([1]), np.array([1]), 1))
             (tmp_path / key).touch()
         assert len(list(tmp_path.iterdir())) == 2
 
@@ -205,7 +204,7 @@ def test_responses_to_an_item_are_predicted_together_and_their_own_effects_summe
     draws = Draws(rng.normal(0, 1, (size, 3)), None, delta, np.zeros((size, 12)), sigma)
     units = units_of(built.design, "item")
     rows = np.flatnonzero(units.unit != 2)
-    elpd, worth = predicted(Prediction.of(draws, built), rows, units.unit[rows])
+    elpd, worth = predicted(Prediction(draws, built), rows, units.unit[rows])
     z = np.linspace(-9, 9, 2001)
     weight = stats.norm.pdf(z) * (z[1] - z[0])
     for place, item in enumerate(np.unique(units.unit[rows])):
@@ -226,9 +225,9 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
     """One model on one benchmark: two parameters. One response alone, and two together."""
     frame = concept_exposure(seed=11, items=40)
     sampling = Sampling(draws=2000, chains=2)
-    source = RefitData(load_model("single"), Responses.from_frame(frame), sampling)
-    design = source.design()
-    left = refit_without(source, design, Leave(np.array(LEFT), np.array([0, 1, 1]), 1))
+    design = make_design(load_model("single"), Responses.from_frame(frame))
+    source = RefitData(load_model("single"), design, sampling)
+    left = refit_without(source, RefitTask("x", np.array(LEFT), np.array([0, 1, 1]), 1))
     d, k = design.contamination, design.n_correct
     assert d is not None
     theta, beta = np.meshgrid(np.linspace(-4, 4, 321), np.linspace(-9, 9, 361), indexing="ij")
@@ -248,8 +247,8 @@ def test_left_out_densities_are_those_of_a_posterior_without_them_on_a_grid() ->
 def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     frame = table(models=4, items=30, seed=2).assign(benchmark="b")
     spec = changed(load_model("hierarchical"), contamination={"form": "none"})
-    source = RefitData(spec, Responses.from_frame(frame), Sampling(draws=800, tune=400, chains=2))
-    design = source.design()
+    design = make_design(spec, Responses.from_frame(frame))
+    source = RefitData(spec, design, Sampling(draws=800, tune=400, chains=2))
     rows = np.flatnonzero(design.item == 7)
     kept: dict[str, xr.Dataset] = {}
 
@@ -261,7 +260,7 @@ def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     sample = leaving.sample
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaving, "sample", keep)
-        refit_without(source, design, Leave(rows, np.zeros(len(rows), dtype=int), 3))
+        refit_without(source, RefitTask("x", rows, np.zeros(len(rows), dtype=int), 3))
     posterior = kept["posterior"]
     z = posterior["delta"][..., 7] / posterior["sigma_delta"][..., 0]
     # Every fifth draw: NUTS draws of a free parameter are about independent.
@@ -279,10 +278,10 @@ def test_a_left_out_model_is_as_able_as_its_population_has_it_on_a_grid() -> Non
         load_model("hierarchical"), contamination={"form": "none"}, difficulty={"form": "none"}
     )
     sampling = Sampling(draws=3000, chains=2)
-    source = RefitData(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)), sampling)
-    design = source.design()
+    design = make_design(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)))
+    source = RefitData(spec, design, sampling)
     rows_of = np.flatnonzero(design.model == design.models.index("m3"))
-    left = refit_without(source, design, Leave(rows_of, np.arange(items), 5))
+    left = refit_without(source, RefitTask("x", rows_of, np.arange(items), 5))
     mu, sigma = np.meshgrid(np.linspace(-6, 6, 241), np.linspace(0.01, 6, 240), indexing="ij")
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     p = expit(mu[..., None] + sigma[..., None] * nodes)

@@ -7,10 +7,10 @@ from scipy.special import expit
 
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.estimands import estimands, ranks, reference_levels
+from bayescontam.inference.estimands import estimands, reference_levels
 from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import posterior_checks
-from bayescontam.inference.summary import summarise
+from bayescontam.inference.summary import ranks, summarise
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
 from tests.support.simulated_responses import simulate

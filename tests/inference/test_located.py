@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from scipy.special import expit, logsumexp
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.loo import _Block, _blocks, _mixed
+from bayescontam.inference.loo import _blocks, _mixed
 from bayescontam.inference.posterior import (
     Draws,
     draw_contamination,
@@ -159,22 +159,22 @@ def test_a_response_is_predicted_from_the_others_of_its_item(trials):
     exact = [
         joint - logsumexp(log_w + np.delete(reported, r, axis=1).sum(axis=1)) for r in range(len(d))
     ]
-    predictive = Prediction.of(draws, b)
+    predictive = Prediction(draws, b)
     # Blocks that hold one group and several.
     for most in (1, 5, 100):
         density, total = np.empty(len(d)), 0.0
         for groups in _blocks(d.exposure, most):
-            block = _Block.of(d.exposure, groups)
-            parts = _mixed(predictive, d.exposure, block, np.random.default_rng(3))
-            density[block.rows] = parts[0][0]
-            total += parts[2][0]
+            found = _mixed(predictive, d.exposure, groups, np.random.default_rng(3))
+            rows, densities, center, together = found
+            density[rows] = densities[0]
+            total += together[0]
         np.testing.assert_allclose(density, exact, atol=2e-3)
         assert total == pytest.approx(joint, abs=5e-3)
     # The last block held all: contamination was drawn given the others of each item.
-    j = int(np.flatnonzero(block.rows == d.item.tolist().index(1))[0])
-    others = log_w + np.delete(reported, block.rows[j], axis=1).sum(axis=1)
+    j = int(np.flatnonzero(rows == d.item.tolist().index(1))[0])
+    others = log_w + np.delete(reported, rows[j], axis=1).sum(axis=1)
     p = np.exp(others - logsumexp(others))
     expected = (p * [e[1] for e in events(b)]).sum()
-    shift = parts[1] - predictive.center(block.rows)
-    drawn = shift[:, j] / BETA + d.contamination[block.rows[j]]
+    shift = center - predictive.center(rows)
+    drawn = shift[:, j] / BETA + d.contamination[rows[j]]
     assert drawn.mean() == pytest.approx(expected, abs=0.03)

@@ -6,12 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from bayescontam.inference.rank_statistics import (
+from bayescontam.inference.summary import (
     p_all_differences,
     p_best,
-    p_first,
     p_superior,
-    shared_ranks,
+    ranks,
     simultaneous_intervals,
 )
 
@@ -30,16 +29,21 @@ def tied_draws(draw: st.DrawFn) -> np.ndarray:
     return np.array(cells, dtype=float).reshape(shape) / 4
 
 
+def first_places(ability: np.ndarray) -> np.ndarray:
+    """Return how probably each model is the best, dims (model,)."""
+    return p_best(ranks(ability, axis=1)[..., None]).mean(axis=0)[:, 0]
+
+
 @given(tied_draws())
 def test_ranks_pairs_and_first_places_are_counted(ability: np.ndarray) -> None:
     draws, models = ability.shape
-    ranks, better, first = shared_ranks(ability), p_superior(ability), p_first(ability)
+    placed, better, first = ranks(ability, axis=1), p_superior(ability), first_places(ability)
     for a in range(models):
         share = 0.0
         for d in range(draws):
             above = sum(ability[d, b] > ability[d, a] for b in range(models))
             equal = sum(ability[d, b] == ability[d, a] for b in range(models))
-            assert ranks[d, a] == 1 + above + (equal - 1) / 2
+            assert placed[d, a] == 1 + above + (equal - 1) / 2
             share += (above == 0) / equal / draws
         assert first[a] == pytest.approx(share)
         for b in range(models):
@@ -49,14 +53,14 @@ def test_ranks_pairs_and_first_places_are_counted(ability: np.ndarray) -> None:
             wins = sum(float(row[a] > row[b]) + 0.5 * float(row[a] == row[b]) for row in ability)
             assert better[a, b] == wins / draws
     # An expected rank is one more than how often others are expected to be better.
-    np.testing.assert_allclose(ranks.mean(axis=0), 1 + np.nansum(better, axis=0))
+    np.testing.assert_allclose(placed.mean(axis=0), 1 + np.nansum(better, axis=0))
 
 
 def test_beta_posteriors_are_ordered_as_integrals_say() -> None:
     """Posteriors of accuracies under uniform priors, on a fine grid."""
     posteriors, rng = [stats.beta(k + 1, n - k + 1) for k, n in COUNTS], np.random.default_rng(1)
     ability = np.stack([p.rvs(DRAWS, random_state=rng) for p in posteriors], axis=1)
-    better, first = p_superior(ability), p_first(ability)
+    better, first = p_superior(ability), first_places(ability)
     x = np.linspace(0, 1, 20_001)
     below = np.array([p.cdf(x) for p in posteriors])
     for a, one in enumerate(posteriors):
@@ -124,8 +128,9 @@ def test_all_orders_hold_as_often_as_all_draws_have_them() -> None:
 def test_first_places_are_shared_by_equal_models() -> None:
     rng = np.random.default_rng(1)
     ability = rng.integers(0, 3, (200, 5)).astype(float)
-    parts = p_best(shared_ranks(ability)[:, :, None])[..., 0]
+    parts = p_best(ranks(ability, axis=1)[:, :, None])[..., 0]
     np.testing.assert_allclose(parts.sum(axis=1), 1)
-    np.testing.assert_allclose(parts.mean(axis=0), p_first(ability))
-    ranks = np.array([[1.5], [np.nan], [1.5]])
-    np.testing.assert_array_equal(p_best(ranks), [[0.5], [np.nan], [0.5]])
+    first = ability == ability.max(axis=1, keepdims=True)
+    np.testing.assert_allclose(parts, first / first.sum(axis=1, keepdims=True))
+    placed = np.array([[1.5], [np.nan], [1.5]])
+    np.testing.assert_array_equal(p_best(placed), [[0.5], [np.nan], [0.5]])

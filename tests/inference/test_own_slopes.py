@@ -9,7 +9,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.own_slopes import own_slopes
+from bayescontam.inference.identification import own_slopes
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model

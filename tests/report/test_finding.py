@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.inference.findings import finding
-from bayescontam.inference.verdicts import Overfitting
+from bayescontam.inference.identification import Overfitting
 
 SHOWN, SMALL, OPEN = Overfitting.SHOWN, Overfitting.AT_MOST_SMALL, Overfitting.INCONCLUSIVE
 

@@ -7,14 +7,14 @@ from scipy.stats import norm
 from bayescontam.inference import tables
 from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.inference.findings import verdict_line
-from bayescontam.inference.result import Fit
-from bayescontam.inference.verdicts import (
+from bayescontam.inference.identification import (
     EXPLAINED,
     Identification,
     Overfitting,
     identify_spillover,
     overfitting_verdict,
 )
+from bayescontam.inference.result import Fit
 from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 from tests.support.made_fit import a_check, extrapolated, made_fit, with_checks
 
