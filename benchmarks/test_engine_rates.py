@@ -107,7 +107,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def test_engines_agree_on_every_parameter() -> None:
-    from bayescontam.calibration.jax_sampler import JaxSampler
+    from bayescontam.calibration.estimators import JaxSampler
 
     table = simulator_of(*planned(""))(0).responses
     ours = JaxSampler(ReusableModel(SPEC, table, False)).draw(

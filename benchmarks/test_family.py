@@ -64,7 +64,7 @@ def test_discriminations_are_reported() -> None:
     assert ranks.corr(truth.reindex(ranks.index), method="spearman") > 0.97
 
 
-def test_spillover_is_reported_from_the_items_own_part() -> None:
+def test_spillover_is_distinguished_from_the_items_own_part() -> None:
     """Eight models of different exposure on one benchmark, none on another (a control)."""
     rng = np.random.default_rng(11)
     share = np.linspace(0, 0.9, MODELS)

@@ -181,7 +181,7 @@ def test_importing_it_does_not_import_rich() -> None:
     assert done.stdout == "False\n"
 
 
-def test_without_a_terminal_long_work_is_reported_of_now_and_then() -> None:
+def test_without_a_terminal_long_work_is_reported_now_and_then() -> None:
     program = PROGRAM.replace(
         "with", "import bayescontam._progress\nbayescontam._progress.EVERY = 0.4\nwith", 1
     )

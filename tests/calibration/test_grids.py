@@ -32,7 +32,7 @@ def compiled(vectors: list[Any], output: Any) -> tuple[Any, Any, list[Any]]:
     [((5,), (1,)), ((4, 3), (0, 1)), ((4, 3), (1, 0)), ((2, 3, 5), (1, 2, 0)),
      ((2, 3, 5), (5, 0, 1)), ((3, 2, 2), (0, 2, 1)), ((6,), (0,))],
 )  # fmt: skip
-def test_regular_positions_are_reported_by_their_axes(
+def test_regular_positions_are_recognised_by_their_axes(
     shape: tuple[int, ...], steps: tuple[int, ...]
 ) -> None:
     axes = grid_axes(digits(shape, steps))

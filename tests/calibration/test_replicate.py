@@ -277,7 +277,7 @@ def test_bootstrap_rows_carry_the_truth_in_both_definitions() -> None:
     assert not {"novelty_gap", "slope"} & set(own.index)
 
 
-def test_an_estimator_that_is_reported_the_reverse_is_wrong(
+def test_an_estimator_of_the_reverse_is_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plan, cell = planned("prior", "single", items=10)

@@ -212,7 +212,7 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no SIGTERM")
-def test_a_run_that_is_reported_to_terminate_writes_what_is_finished(tmp_path: Path) -> None:
+def test_a_run_that_is_terminated_writes_what_is_finished(tmp_path: Path) -> None:
     path, out = tmp_path / "small.toml", tmp_path / "out"
     path.write_text(BOOTSTRAP)
     with subprocess.Popen(

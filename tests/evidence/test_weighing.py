@@ -186,7 +186,7 @@ def test_what_cannot_be_used_is_refused(
         item_contamination(scan_in(tmp_path), curve_of(), **options)  # type: ignore[arg-type]
 
 
-def test_a_curve_must_report_of_all_that_is_scanned(tmp_path: Path) -> None:
+def test_a_curve_must_cover_all_that_is_scanned(tmp_path: Path) -> None:
     scan = scan_in(tmp_path)
     with pytest.raises(UsageError, match="does not cover benchmark 'exam' of this scan"):
         item_contamination(scan, make_curve(make_draws(2, sources=2), sources=SOURCES))

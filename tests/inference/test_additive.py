@@ -50,7 +50,7 @@ def test_genuine_ability_and_boost_are_recovered() -> None:
 
 
 @pytest.mark.slow
-def test_few_items_do_not_report_the_two_forms_apart_and_many_do() -> None:
+def test_few_items_do_not_distinguish_the_two_forms_and_many_do() -> None:
     """On these values the forms differ by less than 0.003: 400 answers cannot show it."""
     few = bayescontam.compare(fits(table(400, 1, 1)))
     assert few["elpd_diff"].iloc[1] < 4

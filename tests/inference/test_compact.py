@@ -92,7 +92,7 @@ def test_rows_are_those_of_joined_chains():
     ]  # fmt: skip
 
 
-def test_items_are_reported_by_their_dims():
+def test_items_are_recognised_by_their_dims():
     posterior = sampled(2, 3)
     assert item_level(posterior) == ["delta", "eta"]
     assert set(without_items(posterior).data_vars) == {"theta", "beta", "sigma_eps"}

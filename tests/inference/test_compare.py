@@ -109,7 +109,7 @@ def verdicts(behind: np.ndarray, pareto_k: float = 0.0) -> list[str]:
         ),
     ],
 )
-def test_where_a_difference_does_not_report_the_verdict_says_so(
+def test_where_a_difference_decides_nothing_the_verdict_states_it(
     behind: np.ndarray, verdict: str
 ) -> None:
     best, other = verdicts(behind)

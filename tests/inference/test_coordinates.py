@@ -28,7 +28,7 @@ def table(rows: int, columns: int, spread: float, seed: int) -> tuple[np.ndarray
     return level, cells
 
 
-def test_levels_of_rows_are_reported_as_well_as_their_errors_say() -> None:
+def test_levels_of_rows_are_estimated_as_well_as_their_errors_say() -> None:
     """Over 400 tables, whatever the spread of cells."""
     for spread in (0.0, 0.3, 1.4):
         squares = []
@@ -42,7 +42,7 @@ def test_levels_of_rows_are_reported_as_well_as_their_errors_say() -> None:
         assert actual / reported == pytest.approx(11 / 12, rel=0.1)
 
 
-def test_a_mean_is_reported_by_what_its_effects_differ_by() -> None:
+def test_a_mean_is_informed_by_what_its_effects_differ_by() -> None:
     """Against the conditional posterior of a mean, effects integrated out."""
     mean, se, tau, sigma, count = 0.7, 0.2, 0.5, 1.3, 3.0
     nested = PooledTransform(np.array([mean]), np.array([se]), np.array([count]))
@@ -104,7 +104,7 @@ def test_difficulties_are_known_as_well_as_their_errors_state() -> None:
     assert rough.se[place[0]] > 2 * np.median(rough.se)
 
 
-def test_discriminations_are_reported_as_well_as_their_errors_say() -> None:
+def test_discriminations_are_estimated_as_well_as_their_errors_say() -> None:
     """By 40 models on 400 items: of many more, one step from 0 leaves more than chance does."""
     rng = np.random.default_rng(3)
     log_alpha, delta = rng.normal(0, 0.3, 400), rng.normal(0, 0.8, 400)

@@ -12,7 +12,7 @@ from tests.support.spec_tables import ITEMS, MODELS, fitted, inside, quantity, r
 
 
 @pytest.mark.slow
-def test_clean_models_report_ease_from_contamination() -> None:
+def test_clean_models_distinguish_ease_from_contamination() -> None:
     """Easy items are contaminated more often; two of six models are clean."""
     rng = np.random.default_rng(3)
     d = rng.beta(0.6, 0.8, ITEMS)

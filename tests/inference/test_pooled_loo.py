@@ -78,7 +78,7 @@ def test_every_column_is_that_of_explicit_sums(case):
     assert (np.abs(below - 0.5) <= 0.5).all()
 
 
-def test_it_reports_what_difficulties_spelt_out_tell():
+def test_it_agrees_with_difficulties_spelt_out():
     """The harmonic mean over difficulties given all responses is the density given the others."""
     frame = table(items=(20,), models=6)
     built = built_of(spec_of("hierarchical"), frame)

@@ -61,7 +61,7 @@ def test_slopes_count_only_where_contamination_varies():
     assert "u" not in plan(frame).entered
 
 
-def test_effects_that_only_one_benchmark_could_report_apart_are_not_named_twice():
+def test_effects_that_only_one_benchmark_could_distinguish_are_not_named_twice():
     """Nine models that each met one benchmark, and one that met both: a printed table."""
     frame = table(models=10, benchmarks=2)
     met = (frame["model"].str[-1].astype(int) % 2).astype(str) == frame["benchmark"].str[-1]

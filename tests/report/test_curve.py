@@ -62,7 +62,7 @@ def test_half_is_infinite_where_the_curve_does_not_cross_it(threshold: float, pl
     assert (half(draws, 0) == place).all()
 
 
-def test_the_interval_of_the_half_reports_of_draws_without() -> None:
+def test_the_interval_of_the_half_states_draws_without() -> None:
     threshold = np.linspace(0.5, 0.7, 100)
     threshold[-10:] = 2.0
     row = halves(make_curve(threshold=threshold, draws=100)).to_dict("records")[0]

@@ -51,7 +51,7 @@ def test_what_can_be_seen_is_shown_as_it_is(text: str) -> None:
     assert cut.left_out == 0 or len(shown) == 1000 or shown.count("\n") == 1000 // 25 - 1
 
 
-def test_escapes_are_reported_from_texts_that_spell_them_out() -> None:
+def test_escapes_are_distinguished_from_texts_that_spell_them_out() -> None:
     assert excerpt("\\u202e\u202e").head == "\\u202e<i>\\u202e</i>"
     assert excerpt("a\x00\x07b").head == "a<i>\\x00\\x07</i>b"
 

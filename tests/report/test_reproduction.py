@@ -43,7 +43,7 @@ def test_no_text_becomes_markup(html: str) -> None:
     assert "document.title=0&lt;/script&gt;" in html
 
 
-def test_every_picture_is_drawn_and_reported_in_words(html: str) -> None:
+def test_every_picture_is_drawn_and_described(html: str) -> None:
     assert html.count("<img") == 4
     titles = ["Some intervals", "A curve", "Two shares", "A grid"]
     assert re.findall(r"<figcaption><b>(.*?)\.</b>", html) == titles

@@ -66,7 +66,7 @@ def test_pages_follow_the_specs(tmp_path: Path) -> None:
     assert changed == [stale]
 
 
-def test_a_spec_of_ones_own_is_reported_by_its_path(tmp_path: Path) -> None:
+def test_a_spec_of_ones_own_is_named_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "my spec.toml"
     text = (shipped_folder("models") / "anchored.toml").read_text(encoding="utf-8")
     path.write_text(text.replace('clean_column = "clean" ', 'clean = ["a|b", "*c*"] '), "utf-8")

@@ -119,7 +119,7 @@ def test_paraphrases_are_in_other_words(made: Made) -> None:
     assert lexical_scores(exact, Lexical())["ngram_13"].min() == 1
 
 
-def test_paraphrases_report_the_same_numbers() -> None:
+def test_paraphrases_state_the_same_numbers() -> None:
     for plot in (*plots_of("math"), *plots_of("code")):
         used = {slot for slot in "nmkpth" if "{" + slot + "}" in plot.question}
         used |= {"limit"} & {slot for slot in SLOTS if "{" + slot + "}" in plot.question}

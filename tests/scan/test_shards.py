@@ -122,7 +122,7 @@ def test_hashes_of_vectors_differ_and_do_not_depend_on_the_shards(tmp_path: Path
     assert len({*whole.hashes.tolist(), *other.hashes.tolist()}) == 20
 
 
-def test_columns_beside_vectors_report_of_the_chunks(tmp_path: Path) -> None:
+def test_columns_beside_vectors_describe_the_chunks(tmp_path: Path) -> None:
     columns = {
         "embedding": list(VECTORS),
         "document": [f"d{i}" if i != 6 else None for i in range(10)],

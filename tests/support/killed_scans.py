@@ -117,9 +117,9 @@ def assert_killing_changes_nothing(corpus: Path, moments: Sequence[tuple[str, in
     assert tables_of(out) == tables_of(corpus / "whole")
     lines = shard_lines(out)
     reported = {line.split(":")[0] for line in lines}
-    untold = {f"shard {i}" for i in range(SHARDS)} - reported
+    unlisted = {f"shard {i}" for i in range(SHARDS)} - reported
     # A kill may fall between a shard's result and its line.
-    assert len(reported) + len(untold) == SHARDS
-    assert len(untold) <= kills * JOBS
+    assert len(reported) + len(unlisted) == SHARDS
+    assert len(unlisted) <= kills * JOBS
     assert len(lines) <= SHARDS + kills * JOBS
     assert leftovers(out) == []

@@ -75,7 +75,7 @@ def test_results_of_another_form_are_as_if_absent(tmp_path: Path, results: Any) 
 
 
 @pytest.mark.parametrize("config", ["text", [1], {"model_args": ["pretrained=org/a"]}])
-def test_a_model_that_results_report_in_no_known_way_is_asked_for(
+def test_a_model_that_results_name_in_no_known_way_is_requested(
     tmp_path: Path, config: Any
 ) -> None:
     with pytest.raises(UsageError, match=r"--model: needed, because no results file"):

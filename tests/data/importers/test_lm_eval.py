@@ -299,7 +299,7 @@ def test_missing_values_are_left_out_and_counted(copied: Path) -> None:
         import_lm_eval([file])
 
 
-def test_the_model_is_reported_by_results_or_by_hand(copied: Path) -> None:
+def test_the_model_is_named_by_results_or_by_hand(copied: Path) -> None:
     file = one(copied / "org__small", "samples_words_*")
     results = one(copied / "org__small", "results_*")
     change_results(results, lambda content: content["config"].update(model_args=None))
