@@ -60,6 +60,17 @@ def test_folders_import_from_those_before_them() -> None:
     assert faults(PACKAGE) == []
 
 
+def test_test_files_do_not_import_from_one_another() -> None:
+    """What several of them use is in ``tests/support``."""
+    found = [
+        f"{path.name}: {module}"
+        for path in Path(__file__).parent.rglob("*.py")
+        for module in imports(ast.parse(path.read_text(encoding="utf-8")))
+        if module.startswith("tests.") and module.rsplit(".", 1)[-1].startswith("test_")
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

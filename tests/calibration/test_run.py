@@ -24,8 +24,8 @@ from bayescontam.calibration.runner import ReplicateRunner, run_study
 from bayescontam.calibration.storage import PATIENCE, Shards, StudyTask, audits, read_rows, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
 from bayescontam.specs.study import StudySpec
-from tests.scan.test_scan_ray import actors
 from tests.support.small_studies import BOOTSTRAP, SINGLE, planned
+from tests.support.workers import actors
 
 STUDY = StudySpec.parse(BOOTSTRAP, "small.toml")
 

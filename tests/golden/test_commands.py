@@ -188,19 +188,19 @@ def log_of(tool: str, folder: Path) -> Path:
     """Write a small file as a tool writes it."""
     if tool == "inspect":
         pytest.importorskip("inspect_ai")
-        from tests.data.importers.test_inspect_kinds import log, sample
+        from tests.support.inspect_logs import log, sample
 
         return log(folder, [sample(k, "CI"[k % 2]) for k in range(4)])
     if tool == "matrix":
         (folder / "m.csv").write_text("model,q1,q2\nA,1,0\nB,,1\n", encoding="utf-8")
         return folder / "m.csv"
-    from tests.data.importers.test_tools import _each_tool
+    from tests.support.write_logs import each_tool
 
-    return _each_tool(folder)[tool]
+    return each_tool(folder)[tool]
 
 
 def test_each_command_has_a_case() -> None:
-    from tests.golden.test_help import COMMANDS as VERBS
+    from tests.support.commands import COMMANDS as VERBS
 
     lines = [
         *CASES.values(),

@@ -1,27 +1,15 @@
 """What ``--help`` says, of every command, word by word."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from bayescontam.cli.app import app
 from tests.golden.expected import check_text, masked
+from tests.support.commands import COMMANDS
 
 HELP = Path(__file__).parent / "help"
-
-
-def commands(command: Any, name: str = "") -> Iterator[str]:
-    """Give the names of a command and of all below it."""
-    yield name
-    for verb, below in getattr(command, "commands", {}).items():
-        yield from commands(below, f"{name} {verb}".strip())
-
-
-COMMANDS = sorted(commands(get_command(app)))
 
 
 def file_of(command: str) -> str:

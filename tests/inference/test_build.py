@@ -5,7 +5,6 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 import xarray as xr
-from pytensor.graph.replace import clone_replace
 from scipy import stats
 from scipy.special import expit, logsumexp
 
@@ -18,6 +17,7 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
+from tests.support.model_points import coordinates, prior_point
 from tests.support.simulated_responses import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
@@ -26,12 +26,6 @@ FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
 def built(text: str | None = None, name: str = "hierarchical", **shape) -> BuiltModel:
     spec = load_model(name) if text is None else ModelSpec.parse(text, "mine.toml")
     return build(spec, Responses.from_frame(simulate(3, **shape).responses))
-
-
-def prior_point(model: pm.Model, seed: int) -> dict[str, np.ndarray]:
-    variables = [*model.free_RVs, *model.deterministics]
-    draws = pm.draw(variables, random_seed=seed)
-    return {v.name: np.asarray(x) for v, x in zip(variables, draws, strict=True)}
 
 
 class TestInformed:
@@ -142,30 +136,6 @@ def bent(design, point):
     parts = stats.dirichlet(np.full(point["increments"].size, 0.5))
     added = parts.logpdf(point["increments"]) - np.log(unit) * sum(map(np.size, rises.values()))
     return dose, {each.removesuffix("_rise"): rise / unit for each, rise in rises.items()}, added
-
-
-def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, float]:
-    """Return a point in the sampler's coordinates, and the log Jacobian there."""
-    values, jacobian = {}, 0.0
-    given = {v: pt.as_tensor(point[v.name]) for v in model.free_RVs}
-    for variable in model.free_RVs:
-        name = model.rvs_to_values[variable].name
-        transform = model.rvs_to_transforms[variable]
-        if transform is None:
-            values[name] = point[variable.name]
-            continue
-        forward = transform.forward(given[variable], *variable.owner.inputs)
-        log_jacobian = transform.log_jac_det(forward, *variable.owner.inputs).sum()
-        others = {v: g for v, g in given.items() if v is not variable}
-        coordinate, extra = evaluate([forward, log_jacobian], others)
-        values[name] = coordinate
-        jacobian += float(extra)
-    return values, jacobian
-
-
-def evaluate(expressions, given):
-    """Evaluate expressions with random variables replaced by numbers."""
-    return [np.asarray(e.eval(mode="FAST_COMPILE")) for e in clone_replace(expressions, given)]
 
 
 def test_dims_and_coords_have_the_words_of_the_design():

@@ -16,7 +16,6 @@ from bayescontam.model.marginal import make_grid, reason_not_marginalised
 from bayescontam.model.priors import SMALLEST
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
-from tests.inference.test_build import coordinates
 from tests.support.marginal_likelihoods import (
     built_of,
     doses,
@@ -26,6 +25,7 @@ from tests.support.marginal_likelihoods import (
     spec_of,
     table,
 )
+from tests.support.model_points import coordinates
 from tests.support.simulated_responses import logistic
 
 FEW = (0.0, 0.3, 1.0)

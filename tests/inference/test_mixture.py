@@ -17,7 +17,7 @@ from bayescontam.model.quadrature import logit_normal
 from bayescontam.model.transforms import LinearisedEstimate, rough_logits
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.inference.test_build import coordinates, prior_point
+from tests.support.model_points import coordinates, prior_point
 from tests.support.simulated_responses import simulate
 
 

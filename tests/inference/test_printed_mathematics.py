@@ -14,7 +14,7 @@ from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.describe import mathematics
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model, shipped_models
-from tests.inference.test_predictor import EVERYTHING, ON_ACCURACY, table
+from tests.support.every_term import EVERYTHING, ON_ACCURACY, table
 
 KNOWN = {
     name: load_model(name)

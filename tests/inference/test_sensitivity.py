@@ -8,7 +8,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.sensitivity import log_prior, power_scaling
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
-from tests.inference.test_build import coordinates, prior_point
+from tests.support.model_points import coordinates, prior_point
 from tests.support.simulated_responses import simulate
 
 

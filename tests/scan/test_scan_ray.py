@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from tests.support.corpora import (
     write_items,
     write_records,
 )
+from tests.support.workers import actors
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -64,25 +64,6 @@ def on_ray(made: tuple[Path, Manifest], name: str) -> Path:
     folder, spec = made
     options: dict[str, Any] = {"engine": "ray", "jobs": 2, "device": "cpu", "base": folder}
     return run_scan(spec, folder / name, **options).folder
-
-
-def actors() -> list[int]:
-    """Return the processes of actors that this process started."""
-    columns = ["ps", "-eo", "pid=,ppid=,args="]
-    reported = subprocess.run(columns, capture_output=True, text=True, check=True).stdout
-    rows = [line.split(maxsplit=2) for line in reported.splitlines()]
-    parents = {int(pid): int(parent) for pid, parent, *_ in rows}
-
-    def is_ours(pid: int) -> bool:
-        while pid in parents:
-            if pid == os.getpid():
-                return True
-            pid = parents[pid]
-        return False
-
-    return [
-        int(pid) for pid, _, *words in rows if "ray::Worker" in str(words) and is_ours(int(pid))
-    ]
 
 
 def test_ray_finds_the_same(made: tuple[Path, Manifest], wanted: dict[str, bytes]) -> None:

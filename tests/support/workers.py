@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -96,3 +97,22 @@ def large() -> Callable[[int], bytes]:
 
 def threads() -> Callable[[str], dict[str, str]]:
     return lambda _: THREADS
+
+
+def actors() -> list[int]:
+    """Return the processes of actors that this process started."""
+    columns = ["ps", "-eo", "pid=,ppid=,args="]
+    reported = subprocess.run(columns, capture_output=True, text=True, check=True).stdout
+    rows = [line.split(maxsplit=2) for line in reported.splitlines()]
+    parents = {int(pid): int(parent) for pid, parent, *_ in rows}
+
+    def is_ours(pid: int) -> bool:
+        while pid in parents:
+            if pid == os.getpid():
+                return True
+            pid = parents[pid]
+        return False
+
+    return [
+        int(pid) for pid, _, *words in rows if "ray::Worker" in str(words) and is_ours(int(pid))
+    ]

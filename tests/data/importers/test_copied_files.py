@@ -12,8 +12,17 @@ import bayescontam
 from bayescontam.data.importers.logs import Imported
 from bayescontam.data.importers.runs import original_name
 from bayescontam.errors import DataError
-from tests.data.importers.test_hostile_logs import lm_eval, sample, trials
-from tests.data.importers.test_tools import HARNESS, details, dump, lighteval, rows, solved
+from tests.support.write_logs import (
+    HARNESS,
+    details,
+    dump,
+    lighteval,
+    lm_eval,
+    rows,
+    sample,
+    solved,
+    trials,
+)
 
 MARKS = [" (1)", " copy", " copy 2", " - Copy", " - Copy (2)", " (copy)", " (another copy)"]
 

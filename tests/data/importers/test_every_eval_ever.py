@@ -8,38 +8,7 @@ import pytest
 
 from bayescontam.data.importers.every_eval_ever import import_every_eval_ever as load
 from bayescontam.errors import DataError, UsageError
-
-ITEMS = 6
-
-
-def row(item: int, score: float, **changes: Any) -> dict[str, Any]:
-    """Return a row as the schema asks for it."""
-    return {
-        "schema_version": "0.3.0",
-        "evaluation_id": "quiz/org/a/1700000000",
-        "model_id": "org/a",
-        "evaluation_name": "quiz",
-        "evaluation_result_id": "exact_match",
-        "sample_id": str(item),
-        "sample_hash": f"hash {item}",
-        "interaction_type": "single_turn",
-        "input": {"raw": f"question {item}", "reference": ["yes"]},
-        "output": {"raw": [f"answer {item} {changes.get('evaluation_id')}"]},
-        "answer_attribution": [],
-        "evaluation": {"score": score, "is_correct": score == 1.0},
-        "error": None,
-        "metadata": {"topic": f"t{item % 2}"},
-    } | changes
-
-
-def write(folder: Path, name: str, rows: list[dict[str, Any]]) -> Path:
-    file = folder / f"{name}_samples.jsonl"
-    file.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    return file
-
-
-def quiz(**changes: Any) -> list[dict[str, Any]]:
-    return [row(item, float(item % 2), **changes) for item in range(ITEMS)]
+from tests.support.write_logs import ITEMS, quiz, row, write
 
 
 def test_rows_become_responses(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import bayescontam
 from bayescontam.errors import DataError
-from tests.data.importers.test_tools import ART, dump, helm, instance, rows, stat
+from tests.support.write_logs import ART, dump, helm, instance, rows, stat
 
 
 @pytest.mark.parametrize(

@@ -10,42 +10,12 @@ import pytest
 from bayescontam.data.importers.every_eval_ever import import_every_eval_ever
 from bayescontam.data.importers.inspect_ai import Scoring
 from bayescontam.data.importers.lm_eval import import_lm_eval
-from bayescontam.data.importers.logs import Imported
 from bayescontam.data.importers.matrix import import_matrix
 from bayescontam.data.tables import write_table
 from bayescontam.errors import DataError, UsageError
-from tests.data.importers.test_every_eval_ever import row, write
+from tests.support.write_logs import lm_eval, row, sample, trials, write
 
 HUGE = 10**400
-MODEL = {"model": "hf", "model_args": "pretrained=org/a"}
-
-
-def sample(number: int, **changes: Any) -> dict[str, Any]:
-    """Return a row of lm-evaluation-harness."""
-    doc = {"run": f"r{number}", "value": number, "level": number}
-    return {
-        "doc_id": number,
-        "doc": doc,
-        "doc_hash": f"hash {number}",
-        "filter": "none",
-        "metrics": ["acc"],
-        "acc": float(number % 2),
-        "resps": [[f"answer {number}"]],
-    } | changes
-
-
-def lm_eval(folder: Path, *rows: dict[str, Any], second: int = 0, **results: Any) -> Path:
-    """Write a run as lm-evaluation-harness does."""
-    folder.mkdir(parents=True, exist_ok=True)
-    date = f"2026-01-31T12-00-{second:02d}.000000"
-    text = "".join(json.dumps(one) + "\n" for one in rows)
-    (folder / f"samples_quiz_{date}.jsonl").write_text(text)
-    (folder / f"results_{date}.json").write_text(json.dumps({"config": MODEL} | results))
-    return folder
-
-
-def trials(found: Imported) -> list[list[Any]]:
-    return found.frame[["model", "item", "n_correct", "n_trials"]].to_numpy().tolist()
 
 
 @pytest.mark.parametrize("threshold", [float("nan"), float("inf"), -float("inf")])

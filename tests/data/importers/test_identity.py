@@ -10,8 +10,8 @@ import pytest
 from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.data.importers.logs import Imported, Importing
 from bayescontam.errors import DataError, UsageError
-from tests.data.importers.test_hostile_logs import lm_eval, sample
 from tests.support.real_data import shared
+from tests.support.write_logs import lm_eval, sample
 
 
 def table(*rows: tuple[str, str, str, int, Any]) -> pd.DataFrame:

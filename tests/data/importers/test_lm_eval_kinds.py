@@ -13,7 +13,7 @@ import pytest
 
 from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.errors import DataError, UsageError
-from tests.data.importers.test_hostile_logs import MODEL, lm_eval, sample, trials
+from tests.support.write_logs import MODEL, lm_eval, sample, trials
 
 
 def lmms(folder: Path) -> Path:

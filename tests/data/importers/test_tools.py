@@ -12,45 +12,26 @@ import bayescontam
 from bayescontam.data.importers.logs import Imported
 from bayescontam.data.tools import TOOLS, import_advice, tool_of
 from bayescontam.errors import DataError, UsageError
-from tests.data.importers.test_every_eval_ever import quiz, write
-from tests.data.importers.test_hostile_logs import lm_eval, sample
 from tests.support.real_data import shared
-
-
-def dump(file: Path, content: Any) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(content, indent=1))
-    return file
-
-
-def rows(found: Imported) -> list[list[Any]]:
-    columns = ["model", "benchmark", "item", "n_correct", "n_trials"]
-    return found.frame[columns].to_numpy().tolist()
-
-
-def stat(name: str, value: float, **changes: Any) -> dict[str, Any]:
-    return {"name": {"name": name, "split": "test"}, "count": 1, "mean": value} | changes
-
-
-def instance(item: str, trial: int, right: float, **changes: Any) -> dict[str, Any]:
-    stats = [stat("exact_match", right), stat("num_output_tokens", 7.0), stat("logprob", -0.5)]
-    return {"instance_id": item, "train_trial_index": trial, "stats": stats} | changes
-
-
-def helm(folder: Path, stats: list[Any], model: str = "org/m", **adapter: Any) -> Path:
-    """Write a run of HELM."""
-    name = f"mmlu:subject=art,method=joint,model={model.replace('/', '_')}"
-    spec = {"name": name, "adapter_spec": {"model": model, "method": "joint", **adapter}}
-    run = folder / name
-    dump(run / "run_spec.json", spec)
-    return dump(run / "per_instance_stats.json", stats)
-
-
-STATS = [
-    instance("id1", 0, 1.0), instance("id1", 1, 0.0), instance("id2", 0, 1.0),
-    instance("id2", 1, 1.0), instance("id1", 0, 0.0, perturbation={"name": "typos"}),
-]  # fmt: skip
-ART = "mmlu:subject=art,method=joint"
+from tests.support.write_logs import (
+    ART,
+    BOTH,
+    HARNESS,
+    STATS,
+    SUBJECTS,
+    details,
+    dump,
+    each_tool,
+    helm,
+    instance,
+    lighteval,
+    livecodebench,
+    performance,
+    rows,
+    solved,
+    stat,
+    state,
+)
 
 
 def test_helm_unperturbed_instances_and_their_trials(tmp_path: Path) -> None:
@@ -77,14 +58,6 @@ def test_helm_statistics_are_chosen_and_settings_count(tmp_path: Path) -> None:
         bayescontam.import_helm(tmp_path / "c", metric="exact_match")
 
 
-def state(item: str, text: str, said: str) -> dict[str, Any]:
-    answer = {"completions": [{"text": said}]}
-    return {
-        "instance": {"id": item, "input": {"text": text}, "split": "test"},
-        "train_trial_index": 0, "result": answer,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize(("text", "said"), [("q", "A"), ("other", "A"), ("q", "B")])
 def test_helm_states_say_what_was_answered(tmp_path: Path, text: str, said: str) -> None:
     for suite, own_text, own in (("v1", "q", "A"), ("v2", text, said)):
@@ -106,14 +79,6 @@ def test_helm_real_runs() -> None:
     assert found.read["items"].tolist() == [10, 10, 5]
     assert set(found.frame["model"]) == {"eleutherai/pythia-1b-v0", "openai/gpt2"}
     assert found.left_out.empty
-
-
-def details(*right: bool | None, **changes: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "GEN"}
-    for number, own in enumerate(right):
-        entry = {"prompt": "x", "predictions": str(number), "references": f"r{number}"}
-        found[str(number)] = entry | ({} if own is None else {"correct": own}) | changes
-    return {"accuracy": 50.0, "details": found}
 
 
 def test_opencompass_details(tmp_path: Path) -> None:
@@ -175,20 +140,6 @@ def test_opencompass_numbers_with_other_references_are_refused(tmp_path: Path) -
         bayescontam.import_opencompass(tmp_path)
 
 
-def lighteval(folder: Path, queries: list[str], metrics: list[Any], **columns: Any) -> Path:
-    """Write details of lighteval."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "details_lighteval|gsm8k|5_2026-02-03T10-11-12.000001.parquet"
-    docs = [{"query": query, "choices": ["a", "b"], "gold_index": [0]} for query in queries]
-    said = [{"text": [f"answer {k}"]} for k in range(len(queries))]
-    table = {"doc": docs, "metric": metrics, "model_response": said} | columns
-    pd.DataFrame(table).to_parquet(file)
-    return file
-
-
-BOTH = [{"em": 1.0, "pass@1": 1.0}, {"em": 0.0, "pass@1": None}]
-
-
 def test_lighteval_structs_and_models_in_folders(tmp_path: Path) -> None:
     date = "2026-02-03T10-11-12.000001"
     lighteval(tmp_path / "details" / "org" / "m" / date, ["q0", "q1"], BOTH)
@@ -233,12 +184,6 @@ def test_lighteval_old_columns_and_other_files(tmp_path: Path) -> None:
         bayescontam.import_lighteval(file, model="m")
 
 
-SUBJECTS = [
-    {"subject_id": "a", "responses": {"i1": 1, "i2": 0, "i3": 0}},
-    {"subject_id": "b", "responses": {"i1": 1, "i3": 1, "i4": None}},
-]
-
-
 @pytest.mark.parametrize("name", ["r.jsonlines", "r.jsonl"])
 def test_py_irt_absent_is_missing(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
@@ -274,13 +219,6 @@ def test_py_irt_lines_that_mean_nothing_are_refused(
     file.write_text(line + "\n")
     with pytest.raises(DataError, match=message):
         bayescontam.import_py_irt(file, benchmark="swe")
-
-
-HARNESS = {
-    "total_instances": 5, "submitted_ids": ["a", "b", "c", "d"], "completed_ids": ["a", "b"],
-    "resolved_ids": ["a"], "unresolved_ids": ["b"], "empty_patch_ids": ["c"], "error_ids": ["d"],
-    "incomplete_ids": ["e"],
-}  # fmt: skip
 
 
 def test_swe_bench_reports_of_the_harness(tmp_path: Path) -> None:
@@ -356,10 +294,6 @@ def test_swe_bench_reports_of_instances_are_one_run(tmp_path: Path) -> None:
         bayescontam.import_swe_bench(other)
 
 
-def solved(base: str, plus: str | None) -> dict[str, Any]:
-    return {"task_id": "x", "base_status": base, "plus_status": plus}
-
-
 def test_evalplus_samples_are_trials(tmp_path: Path) -> None:
     tasks = {
         "HumanEval/0": [solved("pass", "pass"), solved("pass", "fail")],
@@ -393,31 +327,6 @@ def test_evalplus_old_results_and_faults(tmp_path: Path) -> None:
     file.write_text('{"eval": {"Mbpp/2": [], "Mbpp/2": []}}')
     with pytest.raises(DataError, match="repeated key 'Mbpp/2'"):
         bayescontam.import_evalplus(file)
-
-
-DAY = 86_400_000
-
-
-def performance(item: str, model: str, share: float, **changes: Any) -> dict[str, Any]:
-    return {
-        "question_id": item, "model": model, "date": 19_600 * DAY, "difficulty": "easy",
-        "pass@1": share, "platform": "leetcode",
-    } | changes  # fmt: skip
-
-
-MODELS = [
-    {"model_name": "org/a", "model_repr": "A", "release_date": 19_500 * DAY},
-    {"model_name": "org/b", "model_repr": "B (n=1)", "release_date": 19_700 * DAY},
-]
-BOARD = [
-    performance("q1", "A", 30.0), performance("q2", "A", 100.0, date="2023-01-31"),
-    performance("q1", "B (n=1)", 100.0), performance("q3", "C", 10.0, platform="atcoder"),
-]  # fmt: skip
-
-
-def livecodebench(folder: Path, board: list[Any] = BOARD) -> Path:
-    content = {"performances": board, "models": MODELS}
-    return dump(folder / "performances_generation.json", content)
 
 
 def test_livecodebench_shares_are_counts_with_dates(tmp_path: Path) -> None:
@@ -473,26 +382,8 @@ def test_livecodebench_faults_are_one_message_a_cause(tmp_path: Path) -> None:
         bayescontam.import_livecodebench(livecodebench(tmp_path, twice))
 
 
-def _each_tool(folder: Path) -> dict[str, Path]:
-    """Write a file of each tool under a name that does not give it away."""
-    made = {
-        "lm-eval": next(lm_eval(folder / "a", sample(0)).glob("samples_*")),
-        "every-eval-ever": write(folder, "b", quiz()),
-        "helm": helm(folder / "c", STATS),
-        "opencompass": dump(folder / "d.json", details(True)),
-        "lighteval": lighteval(folder / "e", ["q"], [{"em": 1.0}]),
-        "py-irt": folder / "f.jsonl",
-        "swe-bench": dump(folder / "g.json", HARNESS),
-        "evalplus": dump(folder / "h.json", {"eval": {"HumanEval/0": [solved("pass", None)]}}),
-        "livecodebench": livecodebench(folder / "i"),
-        "inspect": dump(folder / "j.json", {"status": "success", "eval": {}, "plan": {}}),
-    }
-    made["py-irt"].write_text("".join(json.dumps(own) + "\n" for own in SUBJECTS))
-    return made
-
-
 def test_files_are_recognised_by_content(tmp_path: Path) -> None:
-    made = _each_tool(tmp_path)
+    made = each_tool(tmp_path)
     assert set(made) == set(TOOLS)
     for tool, file in made.items():
         assert tool_of(file) == tool

@@ -1,0 +1,36 @@
+"""Points at which models are evaluated, and their coordinates."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace
+
+
+def prior_point(model: pm.Model, seed: int) -> dict[str, np.ndarray]:
+    variables = [*model.free_RVs, *model.deterministics]
+    draws = pm.draw(variables, random_seed=seed)
+    return {v.name: np.asarray(x) for v, x in zip(variables, draws, strict=True)}
+
+
+def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, float]:
+    """Return a point in the sampler's coordinates, and the log Jacobian there."""
+    values, jacobian = {}, 0.0
+    given = {v: pt.as_tensor(point[v.name]) for v in model.free_RVs}
+    for variable in model.free_RVs:
+        name = model.rvs_to_values[variable].name
+        transform = model.rvs_to_transforms[variable]
+        if transform is None:
+            values[name] = point[variable.name]
+            continue
+        forward = transform.forward(given[variable], *variable.owner.inputs)
+        log_jacobian = transform.log_jac_det(forward, *variable.owner.inputs).sum()
+        others = {v: g for v, g in given.items() if v is not variable}
+        coordinate, extra = evaluate([forward, log_jacobian], others)
+        values[name] = coordinate
+        jacobian += float(extra)
+    return values, jacobian
+
+
+def evaluate(expressions, given):
+    """Evaluate expressions with random variables replaced by numbers."""
+    return [np.asarray(e.eval(mode="FAST_COMPILE")) for e in clone_replace(expressions, given)]
