@@ -1,4 +1,8 @@
-"""Two made-up fits that all tests of the report share: with contamination, and by concept."""
+"""What all tests of the report share: two made-up fits, and a browser."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,3 +58,23 @@ def _fit(table: pd.DataFrame, spec: str) -> Fit:
     responses = Responses.from_frame(table, source="made <up>.csv")
     with drawn_from_prior():
         return fit_responses(responses, load_model(spec), Options(seed=1, sampling=SAMPLING))
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
+    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
+    if driver is None or chromium is None:
+        pytest.skip("no chromium with chromedriver; install them: apt-get install chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "headless=new", "no-sandbox", "disable-gpu", "no-first-run", "disable-sync",
+        "disable-background-networking", "disable-component-update", "disable-dev-shm-usage",
+        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    yield chrome
+    chrome.quit()

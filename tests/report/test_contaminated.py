@@ -10,13 +10,11 @@ from bayescontam.inference.result import Fit
 from bayescontam.report.fit_page import render
 from bayescontam.report.format import Names
 from bayescontam.report.matches import Evidence, contaminated_section, gather
-from tests.report import test_page
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.support.made_curve import judge, make_curve
 from tests.support.made_scan import ITEMS, STRATA, MadeScan, make_scan
 from tests.support.pages import Parsed
 
-browser = test_page.browser  # the fixture
 SOURCES = tuple(dict.fromkeys(source for source, _ in STRATA))
 THRESHOLD = 0.7
 

@@ -10,11 +10,8 @@ from bayescontam.errors import UsageError
 from bayescontam.evidence.curve import half, halves
 from bayescontam.report import curve_page
 from bayescontam.report.curve_page import render_curve, write_curve_report
-from tests.report import test_page
 from tests.support.made_curve import COLUMNS, SENSITIVITY, SPECIFICITY, make_curve
 from tests.support.pages import Parsed
-
-browser = test_page.browser  # the fixture
 
 PERSON, MODEL = "<script>document.title=0</script>\x07", "llm:" + "m" * 300
 FAILED = {

@@ -15,12 +15,10 @@ from bayescontam.inference.result import Fit
 from bayescontam.report import ability_figures, effect_figures, fit_page, format
 from bayescontam.report.fit_page import reference_text, render, write_report
 from bayescontam.report.format import Names, longest_rows
-from tests.report import test_page
 from tests.support.made_fit import made_fit
 from tests.support.pages import Parsed, is_drawn
 
 pytestmark = pytest.mark.slow
-browser = test_page.browser  # the fixture
 HOSTILE = "said \"'best'\" & <b>fast</b>", "модель ✓", "</script><script>document.title=0</script>"
 MODELS = [*HOSTILE, *(f"m{i}" for i in range(27))]
 BENCHMARKS = ["<i>quiz</i>", *(f"bench-{i}" for i in range(12))]

@@ -1,7 +1,6 @@
 import base64
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -180,26 +179,6 @@ def test_the_reference_is_reported(hostile: Fit, reference: Any, said: str) -> N
     fit = Fit(hostile.data)
     fit.__dict__["record"] = hostile.record | {"reference": reference}
     assert said in reference_text(fit)
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    driver, chromium = shutil.which("chromedriver"), shutil.which("chromium")
-    if driver is None or chromium is None:
-        pytest.skip("no chromium with chromedriver; install them: apt-get install chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (
-        "headless=new", "no-sandbox", "disable-gpu", "no-first-run", "disable-sync",
-        "disable-background-networking", "disable-component-update", "disable-dev-shm-usage",
-        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):  # fmt: skip
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
-    yield chrome
-    chrome.quit()
 
 
 @pytest.fixture(params=[1200, 800, 390])

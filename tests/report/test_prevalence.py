@@ -15,12 +15,10 @@ from bayescontam.report.matches import (
     prevalence_section,
 )
 from bayescontam.report.scan_page import render_scan
-from tests.report import test_page
 from tests.support.made_curve import judge, make_curve
 from tests.support.made_scan import BENCHMARKS, ITEMS, STRATA, MadeScan, make_scan
 from tests.support.pages import Parsed, overflow
 
-browser = test_page.browser  # the fixture
 SOURCES = tuple(dict.fromkeys(source for source, _ in STRATA))
 THRESHOLD = 0.7
 PERSON = "<b>Ada</b>\u202e"

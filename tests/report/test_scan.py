@@ -14,11 +14,8 @@ from bayescontam.report import scan_page as scope
 from bayescontam.report.matches import BESIDE, FIRST, FURTHER
 from bayescontam.report.scan_page import render_scan, write_scan_report
 from bayescontam.scan.results import Scan
-from tests.report import test_page
 from tests.support.made_scan import BENCHMARKS, MadeScan, make_scan
 from tests.support.pages import Parsed, overflow
-
-browser = test_page.browser  # the fixture: pages of fits and of scans are opened alike
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from bayescontam.report.html import script
-from tests.report import test_page
 
-browser = test_page.browser  # the fixture
 pytestmark = pytest.mark.browser
 NAMES = ["model-10", "Model-2", "<b>&\"quoted'</b>", "модель", "model-1"]
 VALUES = ["0.5", "", "-2", "1e-05", "0.5"]

@@ -17,12 +17,9 @@ from bayescontam.report.published_page import comparison_of
 from bayescontam.report.study_page import _reach, design, render_study, write_study_report
 from bayescontam.report.study_tables import _figure, published_rows
 from bayescontam.specs.study import StudySpec
-from tests.report import test_page
 from tests.support.pages import Parsed
 from tests.support.study_rows import made_rows
 from tests.support.study_run import HOSTILE, faulty, study_text, write_run
-
-browser = test_page.browser  # the fixture
 
 GRID = "[grid]\nslope = [0, 2]\ncontamination_sd = [0.02, 0.2]\n"
 CELLS = [f"slope={s}, contamination_sd={sd}" for s in (0, 2) for sd in (0.02, 0.2)]
