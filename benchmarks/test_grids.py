@@ -51,10 +51,9 @@ def compiled() -> Callable[[int], Any]:
     plan, cell = planned("prior", "hierarchical", models=8, benchmarks=2, items=400)
     table = simulator_of(plan, cell)(0).responses
     engine = JaxSampler(ReusableModel(load_model("hierarchical"), table, False))
-    _, values = engine._varying.given(table)
 
     def fit(seed: int) -> Any:
-        return engine._sample(SAMPLING, seed, engine._arranged(values), mapped=False)
+        return engine.draw(table, seed, SAMPLING)
 
     fit(0)
     return fit

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.scan.search import Chunks, Queries, Searcher
-from bayescontam.scan.sketch import Sketch
+from bayescontam.scan.search import Queries, Searcher
+from bayescontam.scan.sketch import Chunks, Sketch
 
 torch = pytest.importorskip("torch")
 

@@ -108,7 +108,7 @@ def _identification(fits: dict[str, bc.Fit]) -> TableData:
     caption = (
         "What the data can show about each slope. Detectable slope: the smallest, in log-odds from"
         " clean to contaminated, that answers of this number and spread would show. Contraction:"
-        " share of the prior's variance that the data took away (0: they say nothing)."
+        " share of the prior's variance that the data took away (0: they hold no information)."
     )
     return TableData("Identification", caption, pd.DataFrame(rows))
 

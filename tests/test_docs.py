@@ -71,6 +71,16 @@ def test_what_a_page_names_exists(page: Path) -> None:
     assert wrong == []
 
 
+def test_files_of_the_architecture_exist() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    folders = "|".join(path.name for path in (ROOT / "bayescontam").iterdir() if path.is_dir())
+    named = re.findall(rf"`((?:{folders})/[\w./]*)`", text)
+    assert len(named) > 40
+    package = ROOT / "bayescontam"
+    places = {name: (package / name, package / f"{name}.py") for name in named}
+    assert [name for name, both in places.items() if not any(p.exists() for p in both)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_programs_of_a_page_import_what_exists(page: Path) -> None:
     for module, name in [

@@ -324,7 +324,7 @@ class Covariates:
             if joined.loc[benchmark == name, "contamination"].nunique() == 1:
                 notes.append(
                     f"caution: contamination of all items of {format_value(name)} is now "
-                    f"{value:.3g}: nothing can be learnt of its effect there. If the covariates "
+                    f"{value:.3g}: its effect cannot be estimated there. If the covariates "
                     "list what a search has found, choose --missing-contamination zero"
                 )
         return notes

@@ -328,7 +328,7 @@ class Curve(Stored):
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Judges whose errors were learnt."""
+        """Judges whose errors were estimated."""
         return tuple(self.record["judges"])
 
     def draws(self, most: int | None = None) -> CurveDraws:

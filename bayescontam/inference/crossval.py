@@ -236,7 +236,7 @@ class CrossValidation:
     progress: bool = False  # whether to show progress
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be used."""
+        """Validate the options."""
         check_seed(self.seed)
 
 

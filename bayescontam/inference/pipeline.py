@@ -94,7 +94,7 @@ class Options:
     store_all: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be used."""
+        """Validate the options."""
         reference_level(self.reference)
         if self.items not in ITEMS:
             raise UsageError(f"items: got {self.items!r}; allowed are 'all' or 'answered'")

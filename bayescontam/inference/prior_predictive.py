@@ -61,7 +61,7 @@ class ExampleLayout:
     p_duplicate_sd: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be used."""
+        """Validate the options."""
         for name, fewest in {"models": 1, "benchmarks": 1, "items": 2, "trials": 1}.items():
             value = getattr(self, name)
             if not fewest <= value <= MOST_RESPONSES:

@@ -441,7 +441,7 @@ class Fit(Stored):
                 if self.spec.likelihood.trials == "items"
                 else "an earlier version made it; make the fit again"
             )
-            raise FitError(f"this fit says nothing of single items: {reason}")
+            raise FitError(f"this fit has no estimates of single items: {reason}")
         return self.data["item_fit"].to_dataset()
 
     def raw_accuracy(self) -> xr.DataArray:

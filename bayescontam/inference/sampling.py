@@ -36,7 +36,7 @@ class Sampling:
     difficulties: Difficulties = "auto"
 
     def __post_init__(self) -> None:
-        """Refuse what no sampler can do."""
+        """Validate the settings."""
         if self.engine not in get_args(Engine):
             hint = suggest(str(self.engine), get_args(Engine))
             raise UsageError(f"engine: got {self.engine!r}; {hint}")

@@ -9,7 +9,7 @@ from bayescontam._text import join_list
 from bayescontam.model.design import Design
 from bayescontam.specs.model import ModelSpec
 
-FEWEST = 3  # levels below which the spread of an effect cannot be learnt
+FEWEST = 3  # levels below which the spread of an effect cannot be estimated
 LEAST_APART = 0.01
 """Difference of mean contaminations below which a lift of whole benchmarks is not requested."""
 MOST_PATTERNS = 20_000_000  # items times models that answered a part of them: 160 MB

@@ -58,7 +58,7 @@ class PowerRequest:
     data_sets: int = 100  # data sets simulated of each design
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be had."""
+        """Validate the request."""
         if self.quantity not in get_args(Quantity):
             hint = suggest(str(self.quantity), get_args(Quantity))
             raise UsageError(f"quantity: got {self.quantity!r}; {hint}")

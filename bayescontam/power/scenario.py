@@ -76,7 +76,7 @@ class SampleSizes:
     clean: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be simulated."""
+        """Validate the sizes."""
         for name in _SIZES:
             least, value = 2 if name == "items" else 1, getattr(self, name)
             if not isinstance(value, Integral) or value < least:
@@ -118,7 +118,7 @@ class Assumptions:
     spreads: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Validate the assumptions."""
         if not 0 < self.accuracy < 1:
             raise UsageError(f"accuracy: got {self.accuracy}; allowed is between 0 and 1")
         if not -20 <= self.slope <= 20:

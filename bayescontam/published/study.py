@@ -102,7 +102,7 @@ class Study:
         return fitted
 
     def curve(self, name: str, scan: Scan, judgements: Judgements, **settings: Any) -> Curve:
-        """Learn P(duplicate | cosine) of a scan, or read the curve that was learnt before."""
+        """Fit P(duplicate | cosine) to a scan, or read the curve that was fitted before."""
         judged = positions_in_scan(judgements, scan)
         best = scan.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
         judged = judged.join(best.rename("best"), on=["benchmark", "item"])

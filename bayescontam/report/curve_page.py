@@ -143,8 +143,8 @@ def parameters(curve: "Curve") -> list[dict[Any, Any]]:
 
 
 def judges(curve: "Curve") -> list[dict[str, Any]]:
-    """Return what was learnt of each judge, with the prior beside."""
-    learnt = {(row["quantity"], row["of"]): dict(row) for row in curve.summary().to_dict("records")}
+    """Return the estimates for each judge, next to their prior."""
+    estimated = {(row["quantity"], row["of"]): dict(row) for row in curve.summary().to_dict("records")}
     count = first_runs(curve.judged).groupby("judge").size()
     rows = []
     for name in curve.judges:
@@ -160,7 +160,7 @@ def judges(curve: "Curve") -> list[dict[str, Any]]:
             low, high = beta.ppf(tails, prior.alpha, prior.beta)
             mean = prior.alpha / (prior.alpha + prior.beta)
             known = {"prior": mean, "prior_low": low, "prior_high": high}
-            row[quantity] = learnt[quantity, name] | known
+            row[quantity] = estimated[quantity, name] | known
         rows.append(row)
     return rows
 

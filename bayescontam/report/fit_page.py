@@ -51,8 +51,8 @@ MOST_REFERENCES = 12
 _ENDS = ("", "_low", "_high")
 _TERMS = {
     "a": "a general ability of each model, shared by all benchmarks",
-    "sigma_theta": "the spread of abilities, learnt from the data",
-    "sigma_mu": "the spread of concepts, learnt from the data",
+    "sigma_theta": "the spread of abilities, estimated from the data",
+    "sigma_mu": "the spread of concepts, estimated from the data",
     "beta": "the contamination slope",
     "u": "slopes that differ by model",
     "v": "slopes that differ by benchmark",

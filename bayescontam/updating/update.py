@@ -475,7 +475,7 @@ def refit_reason(newcomer: NewModel, fit: Fit) -> str | None:
     ):
         return "with one model more other benchmarks have items that several models answered"
     if spec.ability.pooling == "none" and "eps" in terms:
-        return "its model-by-item effect has a spread of its own, which a fit says nothing of"
+        return "its model-by-item effect has a spread of its own, which the fit does not estimate"
     unpooled = spec.contamination.pooling == "none" and "beta" in terms
     if unpooled and not isinstance(spec.priors.beta_bar, Normal):
         return "its slope has a prior of its own that is not Normal"
@@ -505,7 +505,7 @@ def _differences(
     if fresh := len(items - known):
         yield (
             f"{name}: {fresh:,} of its {len(items):,} items of {benchmark} are not in the fit,"
-            " which knows of their difficulty only how much items differ"
+            " which knows only how much the difficulty of items varies"
         )
     if missing := len(known - items):
         yield (

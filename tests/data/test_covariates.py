@@ -198,7 +198,7 @@ def test_a_flagged_list_is_advised_to_be_zero_elsewhere_and_imputing_it_cautions
         responses.with_contamination(flagged)
     imputed = responses.with_contamination(flagged, missing="impute")
     assert imputed.notes[-1].startswith(
-        "caution: contamination of all items of 'b' is now 1: nothing can be learnt of its effect"
+        "caution: contamination of all items of 'b' is now 1: its effect cannot be estimated"
     )
     assert "--missing-contamination zero" in imputed.notes[-1]
     zero = responses.with_contamination(flagged, missing="zero")
