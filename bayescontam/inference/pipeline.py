@@ -191,10 +191,10 @@ def _judged(
         known = posterior.assign(eta=(("chain", "draw", "repeated"), values))
     others = {
         "item_effects": stored_items(draws, known, built, positions.items, options.store_all),
+        **standard_groups(draws, prior, posterior, built, positions, seed),
         "item_fit": item_fit(draws, built),
         "exposure": stored_exposure(built.design, moments),
     }
-    groups |= standard_groups(draws, prior, posterior, built, positions, options.seed)
     groups |= {name: group for name, group in others.items() if group is not None}
     return groups | stored_table(built.design), positions
 
