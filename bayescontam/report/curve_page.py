@@ -144,7 +144,9 @@ def parameters(curve: "Curve") -> list[dict[Any, Any]]:
 
 def judges(curve: "Curve") -> list[dict[str, Any]]:
     """Return the estimates for each judge, next to their prior."""
-    estimated = {(row["quantity"], row["of"]): dict(row) for row in curve.summary().to_dict("records")}
+    estimated = {
+        (row["quantity"], row["of"]): dict(row) for row in curve.summary().to_dict("records")
+    }
     count = first_runs(curve.judged).groupby("judge").size()
     rows = []
     for name in curve.judges:

@@ -14,7 +14,6 @@ from bayescontam.published import study as running
 from bayescontam.published.findings import Comparison, Findings, PictureData, TableData
 from bayescontam.published.study import Study
 from bayescontam.specs.study import ReproductionSpec
-from tests.support.made_fit import drawn_from_prior
 
 HOSTILE = "<script>document.title=0</script>"
 TEXT = f"""
@@ -46,11 +45,10 @@ def study(folder: Path, settings: dict[str, Any], published: str = "", **changes
 
 
 class Quick(Study):
-    """A study whose fits are no fits: good for whether things work, not for what they say."""
+    """A study whose fits are short: good for whether things work, not for what they say."""
 
     def fit(self, *given: Any, **settings: Any) -> Fit:
-        with drawn_from_prior():
-            return super().fit(*given, **{**settings, "draws": 150, "chains": 2})
+        return super().fit(*given, **{"draws": 150, "tune": 200, "chains": 2, **settings})
 
     def curve(self, *given: Any, **settings: Any) -> Curve:
         return super().curve(*given, **{"draws": 150, "tune": 200, "chains": 2, **settings})
