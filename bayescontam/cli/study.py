@@ -1,7 +1,7 @@
 """Commands ``study …``: simulation studies and published analyses."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -224,47 +224,15 @@ def show(
 
 
 def _account(study: "StudySpec") -> Iterator[str]:
-    """Yield sentences that say what a simulation study does."""
-    cells, kinds = study.cells(), {
-        "prior": f"the prior of the model spec '{study.simulator.model}'",
-        "fixed": f"the model spec '{study.simulator.model}' with fixed parameters",
-        "published": "the published generator by exposures of concepts",
-        "posterior": f"the posterior of the fit {printable(study.simulator.fit)}",
-    }  # fmt: skip
+    """Yield sentences on what a simulation study does, as its page has them, and its size."""
+    from bayescontam.report.study_page import design
+
+    yield from design(study)
+    cells = len(study.cells())
     full = f" ({study.full_replicates:,} with --full)" if study.full_replicates else ""
-    yield f"Simulated from: {kinds[study.simulator.kind]}."
-    if study.grid:
-        varied = "; ".join(f"{key}: {_values(values)}" for key, values in study.grid.items())
-        yield f"Cells: {len(cells):,}, all combinations of {varied}."
-    tables = len(cells) * study.replicates
-    yield f"Tables: {study.replicates:,} in each cell{full}, {tables:,} in all."
-    if study.simulator.kind != "posterior":
-        sizes = {
-            key: "varied" if key in study.grid else f"{getattr(study.design, key):,}"
-            for key in ("models", "benchmarks", "items", "trials")
-        }
-        size = ", ".join(f"{key} {value}" for key, value in sizes.items())
-        yield f"Each table: {size} (items of each benchmark, trials of each response)."
-    for each in study.estimators:
-        what = f"model spec '{printable(each.model)}'"
-        if each.kind == "bootstrap":
-            what = f"bootstrap, {each.resamples:,} resamples"
-        changed = ", with changes" if each.changes else ""
-        wrong = ", given 1 − contamination" if each.reversed else ""
-        yield f"Estimator {printable(each.name)}: {what}{changed}{wrong}."
-    quantities = ", ".join([*study.quantities, *study.expressions])
-    yield f"Quantities: {quantities}. Genuine ability at: {study.reference}."
-    chains, draws = study.sampling.run
-    yield (
-        f"Each fit: {study.sampling.engine}, {chains} chains of {draws:,} draws; sampled once more,"
-        f" for longer, if R-hat is above {study.gates.rhat:g}, ESS below {study.gates.ess:g} or"
-        f" more than {100 * study.gates.divergences:g} % of draws diverge."
-    )
-
-
-def _values(values: Sequence[float]) -> str:
-    """Return the values of a key of a grid."""
-    return ", ".join(f"{value:g}" for value in values)
+    tables = f"{study.replicates:,} in each{full}, {cells * study.replicates:,} in all"
+    yield f"Cells: {cells:,}. Tables: {tables}."
+    yield f"Quantities: {', '.join([*study.quantities, *study.expressions])}."
 
 
 @app.command(

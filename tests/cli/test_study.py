@@ -31,8 +31,9 @@ def test_show_prints_the_file_and_what_it_does(run: Run, tmp_path: Path) -> None
     assert done.status == 0
     assert load_study("coverage").text.rstrip() in done.out
     account = done.out.split("# In words\n")[1]
-    assert "Cells: 15, all combinations of slope: 0, 0.5, 1, 2, 4;" in account
-    assert "Estimator bootstrap: bootstrap, 1,000 resamples." in account
+    assert "slope varies from cell to cell: 0, 0.5, 1, 2, 4." in account
+    assert "Estimator 'bootstrap': 1,000 resamples of items" in account
+    assert "Cells: 15. Tables: 500 in each, 7,500 in all." in account
     copied = run("study", "show", "coverage", "--toml")
     (tmp_path / "mine.toml").write_text(copied.out)
     assert load_study(str(tmp_path / "mine.toml")).hash == load_study("coverage").hash
