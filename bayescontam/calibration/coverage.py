@@ -166,7 +166,8 @@ class _CoverageRows:
 
     def _ranking(self, score: FloatArray) -> dict[str, FloatArray]:
         """Return places of the estimators by score, and how far they are behind the best."""
-        # Only tables count that all estimators of a cell and quantity have a score of.
+        # Only tables count that all estimators of a cell and quantity have a finite score of.
+        score = np.where(np.isfinite(score), score, np.nan)
         names = ["cell", "quantity", "replicate", "where", "estimator"]
         rows = self.table[names].reset_index(drop=True).assign(group=self.group, score=score)
         unit = rows.groupby(names[:4], sort=False, observed=True).ngroup()
@@ -176,7 +177,9 @@ class _CoverageRows:
         means = pd.Series(self._means(np.where(compared, score, np.nan)).mean)
         of_group = rows.drop_duplicates("group").set_index("group").reindex(means.index)
         among = means.groupby([of_group["cell"], of_group["quantity"]], observed=True)
-        is_best = (among.rank(method="first") == 1).to_numpy()[self.group]
+        is_best = (among.rank(method="first") == 1).to_numpy()[
+            self.group
+        ]  # of equals the first name
         best = rows["score"].where(is_best).groupby(unit).transform("max").to_numpy()
         behind = self._means(np.where(compared, score - best, np.nan))
         rank = among.rank(method="min").to_numpy()

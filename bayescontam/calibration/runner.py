@@ -407,7 +407,7 @@ class _Fit:
 
     keys: list[Key]
     values: FloatArray  # dims (chain, draw, key); NaN where nothing could be drawn
-    # `mcse_mean`, `ess_bulk` and `r_hat`, dims (key,); empty of resamples, and without draws
+    # `mcse_mean`, `ess_bulk` and `r_hat`, dims (key,); None of resamples, and without draws
     figures: Mapping[str, FloatArray] | None = None
     faults: tuple[str, ...] = ()
 

@@ -145,7 +145,7 @@ class Covariates:
     def attached_to(
         self, responses: pd.DataFrame, source: str, *, missing: Missing = "error"
     ) -> tuple[pd.DataFrame, list[str]]:
-        """Return responses with the numbers of these covariates; see `with_contamination`."""
+        """Return responses with these covariates; see `Responses.with_contamination`."""
         check_choice("missing", missing, Missing)
         columns = [name for name in MEASURES if name in self.frame.columns]
         if taken := [name for name in columns if name in responses.columns]:

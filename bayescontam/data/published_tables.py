@@ -32,7 +32,10 @@ def read_printed(name: str) -> pd.DataFrame:
 
 
 def read_published(name: str) -> pd.DataFrame:
-    """Return printed numbers with their sources: `COLUMNS` of a table; of ``""`` no rows."""
+    """Return the printed numbers of a table with their sources; the name ``""`` gives no rows.
+
+    Columns are `COLUMNS`; empty texts are ``""``, and empty numbers NaN.
+    """
     if not name:
         return pd.DataFrame(columns=list(COLUMNS))
     table = read_printed(name)

@@ -31,8 +31,6 @@ COMMANDS = (*TOOLS, "matrix")
 ADVICE = f"files of evaluation tools are read by: bayescontam import {' | '.join(COMMANDS)}"
 """What to do with a file of another program that is given as a table."""
 _START = 1_000_000  # bytes from which a file is recognised
-
-
 _KEYS = {
     "lm-eval": {"doc_id", "doc"},
     "every-eval-ever": {"evaluation_name", "sample_id"},
@@ -42,8 +40,9 @@ _KEYS = {
     "swe-bench": {"resolved_ids"},
     "inspect": {"eval", "plan", "status"},
 }
-_LIGHTEVAL = {"metric", "model_response"}, {"metrics", "predictions", "hashes"}
 """Keys of the first object in a file, by which its tool is recognised."""
+_LIGHTEVAL = {"metric", "model_response"}, {"metrics", "predictions", "hashes"}
+"""Columns of Parquet files of lighteval, new and old."""
 
 
 def tool_of(path: str | os.PathLike[str]) -> str | None:

@@ -98,7 +98,7 @@ def _exposures(design: Design) -> tuple[IntArray, FloatArray, IntArray]:
 
 
 def _contrasts(design: Design) -> tuple[int, float]:
-    """Return how many contrasts of exposure models and benchmarks leave, and its spread in them."""
+    """Return how many contrasts of exposure models and benchmarks do not fix, and its sd there."""
     model, exposure, benchmark = _exposures(design)
     known = np.column_stack(
         [np.eye(len(design.models))[model], np.eye(len(design.benchmarks))[benchmark]]

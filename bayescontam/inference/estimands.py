@@ -201,7 +201,7 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
         )
     cell = model * len(table.benchmarks) + table.benchmark_of_item[item]
     several = np.zeros(len(cell), bool)
-    if "eps" in built.terms:  # where most responses of the pair of model and benchmark have
+    if "eps" in built.terms:  # where most responses of the pair have several trials
         every, repeated = (
             np.bincount(table.model_benchmark, rows, minlength=table.answered.size)
             for rows in (None, table.n_trials > 1)
@@ -226,7 +226,7 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
         "n_trials": joined(table.n_trials, np.where(several, 2, 1)),
         "weight": joined(weight, table.item_weight[item]),
         "n_single": table.n_single + int((~several).sum()),
-        "whole": table.whole or table,
+        "whole": table.fitted_table,
     }
     if table.contamination is not None:
         changed["contamination"] = joined(table.contamination, level)

@@ -1,4 +1,4 @@
-"""Items that do not fit: solved by weak models and missed by strong ones, as of a wrong key."""
+"""Items that do not fit: solved by weak models and missed by strong ones, as with a wrong key."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -236,6 +236,8 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
 
 def log_likelihoods(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     """Return the log density of each response as `leave_one_out` has it, dims (draw, response)."""
+    # Its own effect is integrated out, and an unknown contamination given the other responses that
+    # share it; difficulties that were integrated out are those that were drawn again.
     result = np.empty((len(draws), len(built.design)))
     for rows, density, _, _ in _densities(Prediction(draws, built), rng):
         result[:, rows] = density

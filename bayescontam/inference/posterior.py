@@ -62,7 +62,7 @@ class Draws:
     # dims (draw, benchmark), where the probabilities of latent events are unsure
     p_shift: FloatArray | None = None
     # dims (draw, group): which of its values each group's contamination has, where it is not known;
-    # see `locate`
+    # see `draw_contamination`
     node: NDArray[np.int8] | None = None
     sigma_delta: FloatArray | None = None
     # place, offset: where difficulties were integrated out: which node each item's difficulty lies

@@ -148,7 +148,7 @@ def _side_by_side(sampling: Sampling) -> dict[str, Any]:
 
 
 def _refuse_part(posterior: xr.Dataset, draws: int) -> None:
-    """Raise what engines swallow: on Ctrl-C they return the draws made so far, or NaN."""
+    """Raise what engines swallow: on Ctrl-C, chains that are cut or filled up with NaN."""
     if posterior.sizes["draw"] == draws:
         last = posterior.isel(draw=-1)
         empty = [last[n].isnull().all(set(last[n].dims) - {"chain"}) for n in last.data_vars]

@@ -276,7 +276,10 @@ def _own_labels(tree: xr.DataTree) -> xr.DataTree:
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """Positions along ``draw`` of what is stored of each chain, each among those before."""
+    """Positions along ``draw`` of what is stored of each chain.
+
+    Items are among parameters; responses among items, or parameters where no item is stored.
+    """
 
     parameters: IntArray  # of parameters and estimands
     items: IntArray  # of item difficulties and discriminations

@@ -83,7 +83,8 @@ class DrawWeights:
         return result
 
     def interval(self, values: FloatArray, level: float) -> tuple[float, float]:
-        """Return the ends of the equal-tailed interval, as `numpy.quantile` weighted."""
+        """Return the equal-tailed interval that holds `level` of the weight."""
+        # That of `numpy.quantile` where all draws count alike.
         order = np.argsort(values, kind="stable")
         share = self.share[order]
         passed = np.arange(len(share)) / max(len(share) - 1, 1)  # of a draw's own weight

@@ -112,11 +112,16 @@ class Design:
     def __len__(self) -> int:
         return len(self.model)
 
+    @property
+    def fitted_table(self) -> "Design":
+        """The table that was fitted: `whole`, or this one."""
+        return self if self.whole is None else self.whole
+
     def subset(self, rows: IntArray, item: IntArray | None = None) -> "Design":
         """Return the design of some responses, and of their items alone if `item` numbers these."""
         # Of contaminations that are not known exactly it has the expected values alone.
         n_single = int((rows < self.n_single).sum())
-        whole, taken = self.whole or self, self._taken(_BY_RESPONSE, rows)
+        whole, taken = self.fitted_table, self._taken(_BY_RESPONSE, rows)
         part = replace(self, **taken, n_single=n_single, exposure=None, whole=whole)
         if item is None:
             return part
@@ -136,7 +141,7 @@ class Design:
         if known is not None:
             known = replace(known, of_item=known.of_item[items] if level is None else level)
         like = items if self.like is None else self.like[items]
-        return {"whole": self.whole or self, "like": like, "centring": known}
+        return {"whole": self.fitted_table, "like": like, "centring": known}
 
     def hold_out(self, rows: IntArray) -> "Design":
         """Return the design in which some responses count 0 correct answers of 0 trials."""

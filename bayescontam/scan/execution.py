@@ -2,8 +2,8 @@
 
 An object is sent to a worker, called there once to load what is expensive, and then given its
 tasks one after the other. A task writes its results to a temporary name and renames them. What
-it counted is written last, beside them, and marks the task as done. A stage that was
-interrupted goes on with the tasks that are left.
+it counted is written last, beside them, and marks the task as done; of a search, its sketch
+does. A stage that was interrupted resumes with the tasks that are left.
 """
 
 import contextlib

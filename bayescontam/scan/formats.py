@@ -258,6 +258,10 @@ def dataset_records(
     item: Input, source: Source, fields: Fields, tally: Tally
 ) -> Iterator[tuple[int, Any]]:
     """Give number and value of every row of one shard of a data set."""
+    return arrow_records(_dataset_tables(item, source, fields), tally)
+
+
+def _dataset_tables(item: Input, source: Source, fields: Fields) -> Iterator[pa.Table]:
     try:
         data = open_dataset(item, source)
         data = data.shard(num_shards=item.parts, index=item.part, contiguous=True)
@@ -267,7 +271,7 @@ def dataset_records(
         names = [name for name in fields.there if name in wanted]
         if names:
             data = data.select_columns(names)
-        yield from arrow_records(data.with_format("arrow").iter(batch_size=_DATASET_ROWS), tally)
+        yield from data.with_format("arrow").iter(batch_size=_DATASET_ROWS)
     except (BayescontamError, OSError):
         raise
     # Hub, network, builders and file systems each have errors of their own.

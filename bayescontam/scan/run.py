@@ -60,7 +60,7 @@ def run_scan(
     Parameters
     ----------
     manifest : Manifest, str or path-like
-        CorpusListing manifest, the name of a shipped one, or the path of a TOML file.
+        Corpus manifest, the name of a shipped one, or the path of a TOML file.
     out : path-like
         Folder of the scan. What an interrupted scan of the same manifest left there is
         used; a finished one is returned as it is.

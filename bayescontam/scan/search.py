@@ -422,7 +422,8 @@ def _groups(torch: Any, units: Any) -> Iterator[tuple[slice, Any]]:
     """Give queries that are scored together, with zeros below them up to one height."""
     n = len(units)
     number = max(1, -(-n // GROUP)) if units.device.type == "cpu" else 1
-    # Some libraries multiply few rows in another order than many.
+    # Some libraries multiply few rows in another order than many: the height depends on the number
+    # of queries alone, so that the rounding of a cosine does not depend on the number of threads.
     height = 8 * max(1, -(-n // (8 * number)))
     for at in range(0, max(1, n), height):
         rows = slice(at, min(at + height, n))
@@ -440,7 +441,7 @@ class SearchStage:
     folder: Path
     log: Path  # a line is appended for each shard
     queries: Queries
-    keep: int  # see `bayescontam.scan.sketch.Sketch`
+    keep: int  # see the head of `bayescontam.scan.sketch`
     embedding: Embedding | None  # none where all shards hold vectors
     device: str
 

@@ -422,7 +422,7 @@ class Sketch:
         return self.of(query)[: self._within(size)]
 
     def threshold(self, query: int, share: float) -> int:
-        """Return the highest bin at and above which at least `share` of all cosines lie; else 0."""
+        """Return the highest bin with at least `share` of all cosines at or above it (none: 0)."""
         above = np.cumsum(self.counts[query][::-1])[::-1]
         # Divided, since 0.07 * 100 is above 7, but 7 / 100 is not below 0.07.
         return int(np.flatnonzero(above / max(1, above[0]) >= share).max(initial=0))

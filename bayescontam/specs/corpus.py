@@ -1,5 +1,6 @@
 """Corpus manifests: what is scanned, for which benchmarks, and how."""
 
+from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -216,7 +217,7 @@ class Manifest(WholeSpec):
             raise ValueError("at least one [[benchmarks]] and one [[sources]] are needed")
         for table in ("benchmarks", "sources"):
             names = [block.name for block in getattr(self, table)]
-            if repeated := next((name for name in names if names.count(name) > 1), ""):
+            if repeated := next((name for name, n in Counter(names).items() if n > 1), ""):
                 shown = printable(repeated, 60)
                 raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")
         return self

@@ -162,10 +162,10 @@ class Priors(Block):
     """Priors of the top-level parameters, on the log-odds scale."""
 
     mu: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
-    """Mean ability of a unit, which is a benchmark, or a concept."""
+    """Mean ability of a benchmark; of a concept, where they are too few to estimate a spread."""
     mu_bar: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
     sigma_mu: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
-    """Where units are concepts, their mean abilities have this mean and this spread."""
+    """Mean abilities of concepts have this mean and this spread."""
     theta: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     """Ability itself where abilities are not pooled; ability relative to ``mu`` where there are too
     few to learn their spread."""

@@ -17,7 +17,8 @@ from bayescontam.calibration.study import plan_of
 from bayescontam.data.importers.runs import fingerprint
 from bayescontam.evidence.llm import Question, cache_key, load_prompt, shipped_prompts
 from bayescontam.evidence.pairs import sheet_key
-from bayescontam.inference.crossval import By, fold_of, units_of
+from bayescontam.inference.crossval import By, RefitData, fold_of, units_of
+from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build
 from bayescontam.scan.chunking import occurrence_hash, text_hash
 from bayescontam.scan.documents import priority
@@ -67,6 +68,13 @@ def folds() -> dict[str, list[int]]:
     return {by: fold_of(units_of(design, by), 4, 1).tolist() for by in kinds}
 
 
+def refit() -> str:
+    """Return what keys of stored refits of cross-validation have of a table."""
+    spec = bayescontam.load_model("hierarchical")
+    built = build(spec, bayescontam.Responses.from_frame(table_of("single")))
+    return RefitData(spec, built.design, Sampling()).fingerprint
+
+
 def test_keys_are_what_they_were() -> None:
     pair = {"benchmark": "quiz", "item": "q1", "source": "web", "document": "d", "chunk": 0,
             "chunk_id": 7, "cosine": 0.5}  # fmt: skip
@@ -82,6 +90,7 @@ def test_keys_are_what_they_were() -> None:
             for path in sorted(TABLES.glob("*.csv"))
         },
         "folds": folds(),
+        "refit": refit(),
         "item": Item("quiz", "q1", "text").key(3),
         "document": priority(3, "web", "d"),
         "chunk": [text_hash("a text"), occurrence_hash("web", "d", 2)],

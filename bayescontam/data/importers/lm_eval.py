@@ -265,7 +265,7 @@ def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
     if not isinstance(given, str | None):
         raise TypeError(f"'doc_hash' is {printable(repr(given), 60)}; allowed is text")
     responses = (row.get("resps"), row.get("filtered_resps"))
-    content = given
+    content = given or None
     if not given and "doc" in row:  # hashed as the tool does
         content = sha256(json.dumps(row["doc"], indent=2, ensure_ascii=False).encode())
     return Row(
