@@ -56,6 +56,12 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     assert loaded & HEAVY == set()
 
 
+def test_specs_are_read_without_tables_and_special_functions() -> None:
+    """So that lists of specs are there at once."""
+    loaded = loaded_by("import bayescontam.specs.registry")
+    assert loaded & {"pandas", "scipy", *HEAVY} == set()
+
+
 def test_the_check_sees_what_is_loaded() -> None:
     assert "matplotlib" in loaded_by("import matplotlib") & HEAVY
 

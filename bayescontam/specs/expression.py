@@ -1,23 +1,45 @@
 """A quantity as a formula of parameters and estimands: parsed, and evaluated draw by draw."""
 
 import ast
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
 
 from bayescontam._text import printable
+from bayescontam._types import FloatArray
 
-if TYPE_CHECKING:
-    from bayescontam._types import FloatArray
 
-OPERATORS = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "true_divide",
-    ast.Pow: "power", ast.USub: "negative", ast.UAdd: "positive",
+def _over_cells(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    def applied(values: Any) -> Any:
+        if np.ndim(values) == 0:  # of a number alone
+            return function(values)
+        return function(values.reshape(len(values), -1), axis=1)
+
+    return applied
+
+
+def _of_scipy(name: str) -> Callable[[Any], Any]:
+    def applied(values: Any) -> Any:
+        from scipy import special  # not to be loaded where specs are only read
+
+        return getattr(special, name)(values)
+
+    return applied
+
+
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.true_divide,
+    ast.Pow: np.power, ast.USub: np.negative, ast.UAdd: np.positive,
 }  # fmt: skip
-"""Operators that an expression may have, with their names in NumPy, which lists do not load."""
-OVER_CELLS = {"mean": "mean", "sum": "sum", "min": "min", "max": "max", "sd": "std"}
-"""Functions that run over all cells of a quantity."""
-FUNCTIONS = ("exp", "log", "sqrt", "abs", "logistic", "logit", *OVER_CELLS)
-"""Functions that it may call."""
+"""Operators that an expression may have."""
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "abs": np.abs,
+    "logistic": _of_scipy("expit"), "logit": _of_scipy("logit"),
+    "mean": _over_cells(np.mean), "sum": _over_cells(np.sum), "min": _over_cells(np.min),
+    "max": _over_cells(np.max), "sd": _over_cells(np.std),
+}  # fmt: skip
+"""Functions that it may call; the last five run over all cells of a quantity."""
 _LARGEST = 1e300
 """Magnitude of numbers, so that they are floats."""
 
@@ -42,15 +64,12 @@ class Expression:
         if not self.names:
             raise ValueError(f"{printable(text, 80)!r} names no quantity")
 
-    def evaluate(self, values: "Mapping[str, FloatArray]") -> "FloatArray":
+    def evaluate(self, values: Mapping[str, FloatArray]) -> FloatArray:
         """Return its value for every draw, dims (draw,), from those of its names, (draw, …).
 
-        >>> import numpy as np
         >>> Expression("mean(beta) - beta[0]").evaluate({"beta": np.array([[1.0, 3.0]])})
         array([1.])
         """
-        import numpy as np
-
         draws = len(values[min(self.names)])
         try:
             with np.errstate(all="ignore"):
@@ -99,19 +118,15 @@ def _position(node: ast.AST) -> tuple[Any, ...]:
     return tuple(part.value if isinstance(part, ast.Constant) else None for part in parts)
 
 
-def _value(node: ast.AST, values: "Mapping[str, FloatArray]") -> Any:
+def _value(node: ast.AST, values: Mapping[str, FloatArray]) -> Any:
     """Return the value of a part of a formula that was checked, dims (draw, …)."""
-    import numpy as np
-
     match node:
         case ast.BinOp(left=left, op=op, right=right):
-            return getattr(np, OPERATORS[type(op)])(
-                *_aligned(_value(left, values), _value(right, values))
-            )
+            return OPERATORS[type(op)](*_aligned(_value(left, values), _value(right, values)))
         case ast.UnaryOp(op=op, operand=operand):
-            return getattr(np, OPERATORS[type(op)])(_value(operand, values))
+            return OPERATORS[type(op)](_value(operand, values))
         case ast.Call(func=ast.Name(id=name), args=[only]):
-            return _called(name, _value(only, values))
+            return FUNCTIONS[name](_value(only, values))
         case ast.Subscript(value=ast.Name(id=name), slice=place):
             return values[name][(slice(None), *_position(place))]
         case ast.Name(id=name):
@@ -121,23 +136,8 @@ def _value(node: ast.AST, values: "Mapping[str, FloatArray]") -> Any:
     raise TypeError(f"no value of {node!r}")
 
 
-def _called(name: str, values: Any) -> Any:
-    import numpy as np
-    from scipy import special
-
-    if name in OVER_CELLS:
-        of_numbers = np.ndim(values) == 0  # of a number alone
-        function = getattr(np, OVER_CELLS[name])
-        return function(values) if of_numbers else function(values.reshape(len(values), -1), axis=1)
-    if name in ("logistic", "logit"):
-        return special.expit(values) if name == "logistic" else special.logit(values)
-    return getattr(np, name)(values)
-
-
 def _aligned(left: Any, right: Any) -> list[Any]:
     """Return two operands so that draws meet draws, and one value meets all cells."""
-    import numpy as np
-
     most = max(np.ndim(left), np.ndim(right))
     if min(np.ndim(left), np.ndim(right)) > 1 and left.shape[1:] != right.shape[1:]:
         shapes = f"{left.shape[1:]} and {right.shape[1:]}"

@@ -10,7 +10,7 @@ import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, UsageError
 from bayescontam.scan.documents import Document, read_documents
-from bayescontam.scan.formats import Tally
+from bayescontam.scan.formats import Fields, Tally, dataset_records
 from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
 
@@ -221,6 +221,21 @@ def test_a_data_set_that_fails_while_it_is_read_is_damaged(
         list(read_documents(items[1], chosen, Tally(), 1000))
     assert list(read_documents(items[1], chosen, tally, 1000, skip_damage=True)) == []
     assert str(tally.damage).startswith("cannot be read (")
+
+
+def test_running_out_of_memory_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(tmp_path / "data")
+    (item,) = list_inputs(source("data"), tmp_path)
+
+    def full(tables: Iterator[Any], _: Tally) -> Iterator[Any]:
+        yield next(tables).num_rows, MemoryError
+        raise MemoryError
+
+    monkeypatch.setattr("bayescontam.scan.formats.arrow_records", full)
+    with pytest.raises(MemoryError):
+        list(dataset_records(item, source("data"), Fields.of("data", source("data")), Tally()))
 
 
 def test_progress_bars_are_left_as_they_were(tmp_path: Path) -> None:
