@@ -183,7 +183,7 @@ def test_compiled_fits_that_are_killed_at_any_moment_end_with_the_same_rows(tmp_
     path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(2)
     path.write_text(SINGLE)
     killed = 0
-    for latest in (3, 6, 9, 12, 15):
+    for latest in (3, 6, 10):
         process = start(out, path, jobs=2)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=rng.uniform(latest - 2, latest))
