@@ -61,12 +61,7 @@ def chees(
             mass_matrix_estimation="diagonal",
         )
         (states, parameters), _ = adaptation.run(
-            tuning,
-            first,
-            FIRST_STEP,
-            optax.adam(LEARNING_RATE),
-            tune,
-            max_sampling_steps=draws,
+            tuning, first, FIRST_STEP, optax.adam(LEARNING_RATE), tune, max_sampling_steps=draws
         )
         hmc = blackjax.dynamic_hmc(density, **parameters, build_proposal=_proposal)
         move = jax.vmap(hmc.step)
