@@ -78,7 +78,7 @@ def test_imputing_a_list_of_what_was_found_cautions_before_the_fit(fit: Fit) -> 
         table=PLAIN, found=FLAGGED,
     )  # fmt: skip
     caution = next(line for line in done.err.splitlines() if line.startswith("caution: "))
-    assert caution.startswith("caution: contamination of all items of 'quiz' is now 1: nothing")
+    assert caution.startswith("caution: contamination of all items of 'quiz' is now 1: its effect")
     assert caution in fitting.table.notes
     assert done.err.index(caution) < done.err.index("stopped")
 
