@@ -182,7 +182,7 @@ class Question:
         """Return the messages of the call: the instruction, then the pair."""
         # Neither text can hold a mark that depends on both: it cannot close its own frame.
         mark = sha256("\0".join((self.item, self.chunk)).encode())[:16]
-        rules = Template((_HERE / "rules.md").read_text(encoding="utf-8"))
+        rules = Template((_HERE / "prompt_rules.md").read_text(encoding="utf-8"))
         kinds = "\n".join(f"- `{kind}`: {meaning}." for kind, meaning in KINDS.items())
         instructions = rules.substitute(mark=mark, kinds=kinds)
         shown = [self._framed(name, mark) for name in ("item", "chunk")]
