@@ -142,6 +142,24 @@ def test_estimators_are_ranked_by_score_on_the_same_data() -> None:
     assert reported["wide"]["n"] == 300
 
 
+def test_a_table_with_an_infinite_score_ranks_no_estimator() -> None:
+    """Else the means of the estimators would be of different tables."""
+    wide = made_rows(300, 6).assign(estimator="wide")
+    exact = made_rows(300, 6).assign(estimator="exact")
+    wide["high_95"] += 1.0
+    exact.loc[exact["replicate"] == 7, ["low_95", "high_95"]] += 1e6  # which alone would decide
+    broken = wide.copy()
+    broken.loc[broken["replicate"] == 7, "high_95"] = np.inf
+    others = [part[part["replicate"] != 7] for part in (exact, wide)]
+    found, wanted = (
+        coverage_table(pd.concat(parts, ignore_index=True)) for parts in ([exact, broken], others)
+    )
+    for name in ("exact", "wide"):
+        for column in ("score_rank", "score_behind", "score_behind_se"):
+            value = at(found, estimator=name)[column]
+            assert value == pytest.approx(at(wanted, estimator=name)[column]), (name, column)
+
+
 def test_one_estimator_is_not_ranked() -> None:
     assert coverage_table(made_rows(30, 1))["score_rank"].isna().all()
 
