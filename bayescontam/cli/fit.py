@@ -129,7 +129,10 @@ def fit(
     ] = False,
     smallest_effect: Annotated[
         float,
-        in_model(help="Smallest overfitting that matters; verdicts say 'at most small' below it."),
+        in_model(
+            help="Smallest overfitting that matters: verdicts are 'at most small' if the interval"
+            " is within ± this value."
+        ),
     ] = 0.02,
     level: Annotated[float, in_model(help="Credible level.")] = 0.95,
     draws: Draws = 1500,

@@ -20,7 +20,9 @@ _SPELT = (
 )  # fmt: skip
 _NAME_WIDTH = 40
 _OTHERS = {
-    Overfitting.AT_MOST_SMALL: "For {subject} the {effect} is at most small (below {smallest:g}).",
+    Overfitting.AT_MOST_SMALL: (
+        "For {subject} the {effect} is at most small (within ±{smallest:g})."
+    ),
     Overfitting.INCONCLUSIVE: "For {subject} the {effect} is neither shown nor ruled out.",
     Overfitting.BORROWED: (
         "For {subject} the responses by themselves neither show nor rule out the {effect}: the"
@@ -134,7 +136,7 @@ def _moved(row: Any) -> str:
 def _not_shown(kinds: "pd.Series[str]", smallest: float, effect: str) -> Iterator[str]:
     if _all_small(kinds):
         where = " where it varies" if kinds.isin(_UNTESTED).any() else ""
-        yield f"The {effect} of contamination on every accuracy is below {smallest:g}{where}."
+        yield f"The {effect} of contamination on every accuracy is within ±{smallest:g}{where}."
     elif not kinds.isin(_UNTESTED).all():
         yield f"No {effect} of contamination is shown."
     elif (kinds == Overfitting.NO_VARIATION).any():

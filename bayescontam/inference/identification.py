@@ -73,7 +73,7 @@ EXPLAINED = {
         " that of the slope that this model's own responses give."
     ),
     Overfitting.AT_MOST_SMALL: (
-        "The whole interval of overfitting is smaller than the smallest effect of interest."
+        "The whole interval of overfitting lies within ± the smallest effect of interest."
     ),
     Overfitting.INCONCLUSIVE: (
         "The interval holds zero and effects that matter: neither shown nor ruled out. This is no"

@@ -350,7 +350,7 @@ def fit(
         Probability of the equal-tailed intervals.
     smallest_effect : float, default 0.02
         Smallest overfitting that matters, a difference of accuracies: verdicts say "at most
-        small" where the whole interval is below it.
+        small" where the whole interval lies within ± this value.
     seed : int, optional
         Default: a fresh one, which the fit records.
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"

@@ -80,12 +80,12 @@ def test_one_model_is_named_with_its_interval() -> None:
             [Overfitting.BORROWED] * 3,
             "by themselves neither show nor rule out the direct effect: the estimate rests on",
         ),
-        ([SMALL] * 3, "The direct effect of contamination on every accuracy is below 0.03."),
+        ([SMALL] * 3, "The direct effect of contamination on every accuracy is within ±0.03."),
         (
             [SMALL, Overfitting.CLEAN],
-            "The direct effect of contamination on every accuracy is below 0.03 where it varies.",
+            "The direct effect of contamination on every accuracy is within ±0.03 where it varies.",
         ),
-        ([SMALL, OPEN], "For 1 model the direct effect is at most small (below 0.03)."),
+        ([SMALL, OPEN], "For 1 model the direct effect is at most small (within ±0.03)."),
         ([Overfitting.NO_VARIATION] * 3, "These data cannot show whether contamination raises"),
         ([Overfitting.NO_VARIATION] * 3, "no effect can be estimated"),
         ([Overfitting.CLEAN] * 3, "zero by assumption (declared clean)"),
@@ -116,7 +116,7 @@ def test_few_benchmarks_have_a_paragraph_each_and_many_share_one() -> None:
     one, other = rows(SHOWN, OPEN), rows(SMALL, SMALL, benchmark="exam")
     first, second = finding(pd.concat([one, other], ignore_index=True), 0.02)
     assert first.startswith("quiz: One of 2 models, m0, loses")
-    assert second == "exam: The direct effect of contamination on every accuracy is below 0.02."
+    assert second == "exam: The direct effect of contamination on every accuracy is within ±0.02."
     many = [rows(SHOWN, OPEN, benchmark=f"b{i}") for i in range(6)]
     (text,) = finding(pd.concat(many, ignore_index=True), 0.02)
     assert text.startswith("2 models on 6 benchmarks: Six of 12 scores lose 0.050 of their")
