@@ -129,6 +129,11 @@ class RefitData:
             if field.name in ("whole", "like", "centring"):  # which follow from the table
                 continue
             value = getattr(self.design, field.name)
+            if field.name == "lineage":
+                if value is None:  # as in refits that were stored before there was any
+                    continue
+                # The rest of it follows from the table.
+                value = np.concatenate([value.base, value.group_kind, value.share.ravel()])
             array = isinstance(value, np.ndarray)
             parts.append([field.name, sha256(value.tobytes()) if array else repr(value)])
         return sha256(json.dumps(parts).encode())

@@ -22,6 +22,7 @@ from bayescontam.inference.posterior import Draws, accuracy
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import crossed_labels
+from bayescontam.model.lineage import BASE
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 
@@ -114,6 +115,8 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
     contamination = rng.beta(*layout.contamination, size=size)[benchmark, item]
     if spec.contamination.spillover:
         shares = rng.uniform(size=(len(models), len(benchmarks)))
+        if spec.ability.lineage != "none":
+            shares[::2] = 0.0  # each base has a clean model, and one that met its items
         contamination = contamination * shares[model, benchmark]
     largest_sd = np.sqrt(contamination * (1 - contamination))
     columns: dict[str, NDArray[Any]] = {}
@@ -125,6 +128,13 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
         columns["guess"] = np.array(GUESSES)[item % len(GUESSES)]
     if spec.contamination.clean_column:
         columns[spec.contamination.clean_column] = (model == 0).astype(np.int64)
+    if spec.ability.lineage != "none":
+        last = max(len(models) // 2, 1)
+        columns[BASE] = np.array([f"base {k + 1}" for k in range(last)])[
+            np.minimum(model // 2, last - 1)
+        ]
+    if spec.contamination.kinds:
+        columns[spec.contamination.kinds] = np.array(["exact", "semantic"])[(model // 2) % 2]
     columns |= {
         **labels,
         "n_correct": (model + item) % (layout.trials + 1),
@@ -142,7 +152,8 @@ def fitting(spec: ModelSpec, layout: ExampleLayout) -> ExampleLayout:
     """Return the layout, enlarged to the benchmarks and clean models that a spec names."""
     block = spec.contamination
     clean = max(len(block.clean), 1 if block.clean_column else 0)
-    models = max(layout.models, clean + 1 if clean else 1)
+    fewest = 2 if spec.ability.lineage != "none" else 1
+    models = max(layout.models, clean + 1 if clean else fewest)
     return replace(layout, models=models, benchmarks=max(layout.benchmarks, len(_guessed(spec))))
 
 

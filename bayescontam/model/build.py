@@ -38,6 +38,8 @@ _SLOPES = ("beta", "beta_free", "beta_bar", "beta_benchmark", "beta_model")
 _ABILITIES = ("theta_level", "mu_level", "mu_bar_level", "delta_coordinates", "kappa_level")
 COORDINATES = (
     "a_coordinates",
+    "a_base_coordinates",
+    "theta_base_level",
     "psi_coordinates",
     *_ABILITIES,
     *_LEVELS,
@@ -74,7 +76,19 @@ _WORDS = {
     "log_alpha": "log discrimination of item {item}",
     "kappa": "difficulty of contaminated items on {unit}",
     "gamma": "effect of difficulty on slopes",
-    "spillover": "coefficient of spillover",
+    "spillover": "coefficient of spillover of {model} on {unit}",
+    "lambda_bar": "mean coefficient of spillover",
+    "lambda_benchmark": "mean coefficient of spillover on {unit}",
+    "lambda_kind": "coefficient of spillover of one kind of duplicates",
+    "lambda": "coefficient of spillover of {exposure}",
+    "theta_base": "ability of base {base} on {unit}",
+    "a_base": "general ability of base {base}",
+    "t": "what the training of {model} changes everywhere",
+    "sigma_t": "spread of what models' own training changes everywhere",
+    "sigma_twin": "spread of how twins differ",
+    "sigma_lb": "spread of coefficients of spillover over benchmarks",
+    "sigma_lk": "spread of coefficients of spillover over kinds of duplicates",
+    "sigma_lambda": "spread of coefficients of spillover over bases and kinds",
     "guess": "accuracy of blind guessing on {unit}",
     "increments": "segment {segment} of the dose-response",
     "sigma_a": "spread of general abilities",
@@ -189,7 +203,7 @@ def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
     if words is None:
         return name + (f"[{', '.join(labels.values())}]" if labels else "")
     # A spread without a dim is one for all.
-    return words.format_map(_Labels(labels)).removesuffix(" on ")
+    return words.format_map(_Labels(labels)).removesuffix(" of  on ").removesuffix(" on ")
 
 
 class _Labels(dict[str, str]):

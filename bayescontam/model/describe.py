@@ -54,15 +54,22 @@ def _used(spec: ModelSpec) -> Iterator[str]:
     else:
         yield from ("mu_bar", "sigma_mu") if by_concept else ("mu",)
         yield from ("sigma_a", "sigma_theta")
+        if spec.ability.lineage != "none" and spec.ability.twins == "similar":
+            yield from ("sigma_t", "sigma_twin")
     if spec.contamination.form != "none":
         yield "beta_bar"
         if spec.contamination.pooling == "partial":
             yield from ("sigma_bm", "sigma_bb", "sigma_bmb")
-        block = spec.contamination
+        block, related = spec.contamination, spec.ability.lineage != "none"
+        pooled = block.spillover and related
         optional = {
             "increments": block.form == "monotone",
             "gamma": block.interaction != "none",
-            "spillover": block.spillover,
+            "spillover": block.spillover and not related,
+            "lambda_bar": pooled,
+            "sigma_lb": pooled,
+            "sigma_lk": pooled and bool(block.kinds),
+            "sigma_lambda": pooled,
             "kappa": block.confounding != "none",
         }
         yield from (name for name, is_used in optional.items() if is_used)
@@ -95,10 +102,12 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
             "an item solved half of the time when clean is solved between"
             f" {expit(low):.2f} and {expit(high):.2f} of the time when contaminated"
         )
-    if name in ("kappa", "spillover", "gamma"):
+    if name in ("kappa", "spillover", "lambda_bar", "gamma"):
+        lifted = "where all items of a benchmark are contaminated, a clean one is solved"
         what = {
             "kappa": "contaminated items are, if clean ones are solved half of the time, solved",
-            "spillover": "where all items of a benchmark are contaminated, a clean one is solved",
+            "spillover": lifted,
+            "lambda_bar": lifted,
             "gamma": "one log-odds more of difficulty changes the slope so that a half becomes",
         }[name]
         sign = -1 if name == "kappa" else 1
@@ -121,6 +130,10 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
         "sigma_delta": "items", "sigma_psi": "(where models answered a part) items",
         "sigma_eps": "one model's items beyond their difficulty", "sigma_a": "models",
         "sigma_theta": "a model's abilities", "sigma_mu": "units",
+        "sigma_t": "models of one base", "sigma_twin": "on one unit, models of one base",
+        "sigma_lb": "(all contaminated) items of benchmarks",
+        "sigma_lk": "(all contaminated) items met in one kind of duplicates",
+        "sigma_lambda": "(all contaminated) items of one base, benchmark and kind",
     }[name]  # fmt: skip
     return (
         f"{what} one sd above a mean of 0.50 stand at {expit(median):.2f} (median),"

@@ -16,6 +16,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
+from bayescontam.model.lineage import Lineage, make_lineage
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
@@ -108,6 +109,7 @@ class Design:
     whole: "Design | None" = None  # the table that was fitted, if this has other rows or items
     like: IntArray | None = None  # the item of `whole` that each item stands for; None: itself
     centring: Centring | None = None  # None where the model spec uses no contamination
+    lineage: Lineage | None = None  # None where the model spec has none
 
     def __len__(self) -> int:
         return len(self.model)
@@ -169,18 +171,22 @@ class Design:
         models, items = len(self.models), len(unit)
         item = np.repeat(np.arange(items), models)
         ones = np.ones(len(item), dtype=np.int64)
+        model, benchmark = np.tile(np.arange(models), items), self.benchmark_of_unit[unit][item]
+        contamination = None
+        if level is not None:
+            contamination = np.where(self.unexposed[model, benchmark], 0.0, level[item])
         return replace(
             self,
             items=tuple(map(str, range(items))),
             benchmark_of_item=self.benchmark_of_unit[unit],
-            model=np.tile(np.arange(models), items),
-            benchmark=self.benchmark_of_unit[unit][item],
+            model=model,
+            benchmark=benchmark,
             unit=unit[item],
             item=item,
             n_correct=ones,
             n_trials=ones,
             n_single=len(item),
-            contamination=None if level is None else level[item],
+            contamination=contamination,
             weight=answered.ravel(),
             exposure=None,
             item_guess=None if self.item_guess is None else np.zeros(items),
@@ -196,6 +202,18 @@ class Design:
     def model_benchmark(self) -> IntArray:
         """Position of each response's (model, benchmark) cell in a flattened array."""
         return self.model * len(self.benchmarks) + self.benchmark
+
+    @cached_property
+    def base_unit(self) -> IntArray:
+        """Position of each response's (base, unit) cell in a flattened array."""
+        assert self.lineage is not None
+        return self.lineage.base[self.model] * len(self.units) + self.unit
+
+    @cached_property
+    def cell_level(self) -> FloatArray:
+        """Mean contamination of each pair's responses as doses count it, (model, benchmark)."""
+        shape = self.answered.shape
+        return self.means(self.dose, self.model_benchmark, self.answered.size).reshape(shape)
 
     @cached_property
     def answered(self) -> NDArray[np.bool_]:
@@ -270,11 +288,24 @@ class Design:
     @cached_property
     def exposed(self) -> NDArray[np.bool_]:
         """Which responses inform on their item's contamination, dims (response,)."""
-        # Those of models that are not known to be clean; of all where no other answered the item.
-        exposed = ~self.clean[self.model]
+        # Those of models that are not known to be clean, nor clean twins of others; of all where
+        # no other answered the item.
+        exposed = ~(self.clean[self.model] | self.unexposed[self.model, self.benchmark])
         count = np.bincount(self.item[exposed], minlength=len(self.items))
         informing: NDArray[np.bool_] = exposed | (count[self.item] == 0)
         return informing
+
+    @cached_property
+    def unexposed(self) -> NDArray[np.bool_]:
+        """Which pairs of model and benchmark, in a lineage, have no contamination at all."""
+        if self.lineage is None or self.contamination is None:
+            return np.zeros(self.answered.shape, dtype=bool)
+        if self.whole is not None:
+            return self.whole.unexposed
+        known = self.contamination
+        most = extremes(known, known, self.model_benchmark, self.answered.size)[1]
+        unexposed: NDArray[np.bool_] = ~(np.nan_to_num(most) > 0).reshape(self.answered.shape)
+        return unexposed
 
     @cached_property
     def varies(self) -> NDArray[np.bool_]:
@@ -355,6 +386,10 @@ class Design:
         }
         if self.by != "benchmark":
             coords[self.unit_dim] = list(self.units)
+        if self.lineage is not None:
+            coords["base"] = list(self.lineage.bases)
+            coords["duplicate_kind"] = list(self.lineage.kinds)
+            coords["exposure"] = self.lineage.labels(self.benchmarks)
         return coords
 
     @property
@@ -430,9 +465,22 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         additive=spec.contamination.scale == "accuracy",
         item_guess=guess,
     )
+    if spec.ability.lineage != "none":
+        doses = design.contamination
+        if doses is not None:
+            doses = np.where(design.clean[model], 0.0, doses * design.weight)
+        kinds, count = spec.contamination.kinds, len(design.benchmarks)
+        cells = design.model_benchmark
+        lineage = make_lineage(responses, frame, kinds, cells, doses, count)
+        design = replace(design, lineage=lineage)
     if design.contamination is None:
         return design
-    return replace(design, centring=Centring.of(design))
+    centring = Centring.of(design)
+    if design.lineage is not None:
+        # Abilities of twins are alike where neither is contaminated: doses count from there.
+        zeros = {name: 0.0 * getattr(centring, name) for name in ("responses", "reach")}
+        centring = replace(centring, **zeros)
+    return replace(design, centring=centring)
 
 
 def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -> FloatArray | None:

@@ -20,9 +20,12 @@ from bayescontam.model.transforms import (
     LinearisedEstimate,
     PooledTransform,
     rough_abilities,
+    rough_bases,
     rough_difficulties,
     rough_discriminations,
     rough_slopes,
+    rough_spillover,
+    rough_training,
     stretch_of_items,
 )
 from bayescontam.specs.model import ModelSpec
@@ -31,6 +34,8 @@ from bayescontam.specs.priors import Beta, Normal
 _CELLS = ("model", "benchmark")
 _LEAST_RISE = 0.05
 """Unit of slopes if all that a dose-response rises by lies where no responses are."""
+_TWINS_DIFFER = 0.25
+"""Spread of twins' abilities, to the nearest guess."""
 _ALIKE = 1e-12  # variance of contaminations that differ by rounding, or not at all
 
 
@@ -43,10 +48,14 @@ def add_effects(
     fixed = not doses
     delta = _difficulties(to, fixed)
     confounded = delta if fixed else None
-    theta = _abilities(to, delta)
+    related = design.lineage is not None
+    theta = None if related else _abilities(to, delta)
     increments = _increments(to)
     unit = None if increments is None else _cumulative_dose(increments, design, doses)
     beta = _slopes(to, unit, confounded)
+    spillover = _spillover(to)
+    if theta is None:
+        theta = _abilities_by_base(to, delta, _contaminated(design, beta, spillover))
     psi = _selection(to)
     return {
         "theta": theta.ravel(),
@@ -57,7 +66,7 @@ def add_effects(
         "increments": increments,
         "kappa": _confounding(to, confounded),
         "gamma": to.variable("gamma") if "gamma" in terms else None,
-        "spillover": to.variable("spillover") if "spillover" in terms else None,
+        "spillover": spillover,
     }
 
 
@@ -122,25 +131,85 @@ def _abilities(to: _Context, difficulty: Tensor | None) -> Tensor:
     dims = ("model", design.unit_dim)
     if to.spec.ability.pooling == "none":
         return to.variable("theta", dims=dims)
-    rough = to.abilities()
-    hard = None
-    if difficulty is not None:
-        own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
-        # weights of the mean over the items of each benchmark, dims (benchmark, item)
-        hard = pt.dot(own / np.maximum(own.sum(axis=1, keepdims=True), 1), difficulty)
-    center, lift = _unit_means(to, hard), to.of_units(hard)
+    hard = _mean_difficulties(design, difficulty)
+    center = _unit_means(to, hard)
+    return _around_means("theta", "a", to, center, to.abilities(), to.of_units(hard), dims)
+
+
+def _mean_difficulties(design: Design, difficulty: Tensor | None) -> Tensor | None:
+    """Return the mean difficulty of each benchmark's items, dims (benchmark,)."""
+    if difficulty is None:
+        return None
+    own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
+    return pt.dot(own / np.maximum(own.sum(axis=1, keepdims=True), 1), difficulty)
+
+
+def _around_means(
+    name: str,
+    general: str,
+    to: _Context,
+    center: Tensor,
+    rough: LinearisedEstimate,
+    lift: Tensor | None,
+    dims: tuple[str, str],
+) -> Tensor:
+    """Add abilities around the means of units, of models or of bases, dims (…, unit)."""
     options: dict[str, Any] = {"dims": dims, "default_transform": rough.transform()}
     if "sigma_theta" in to.terms:
         scale = to.spread("sigma_theta")
         if "a" in to.terms:
-            center = center + _general_ability(to, rough, scale)[:, None]
-        return _lifted("theta", center, scale, lift, **options)
+            center = center + _general_ability(general, to, rough, scale, dims[0])[:, None]
+        return _lifted(name, center, scale, lift, **options)
     # Without it there is no `a` either: models that share benchmarks are pairs enough to differ.
     if isinstance(to.prior("theta"), Normal):
         prior = to.parameters("theta")
-        return _lifted("theta", center + prior["mu"], prior["sigma"], lift, **options)
-    offset = to.variable("theta_offset", prior="theta", dims=dims)
-    return pm.Deterministic("theta", center + offset, dims=dims)
+        return _lifted(name, center + prior["mu"], prior["sigma"], lift, **options)
+    offset = to.variable(f"{name}_offset", prior="theta", dims=dims)
+    return pm.Deterministic(name, center + offset, dims=dims)
+
+
+def _contaminated(design: Design, beta: Tensor | None, spillover: Tensor | None) -> Tensor | None:
+    """Return what contamination adds to log-odds on average over a pair's responses."""
+    # dims (model, benchmark). Data identify abilities with it: they are sampled as that sum.
+    total: Any = 0.0
+    if beta is not None:
+        total = total + beta * design.cell_level
+    if spillover is not None:
+        whole = np.zeros(design.answered.size)
+        whole[design.model_benchmark] = design.cell_dose
+        total = total + spillover.reshape(design.answered.shape) * whole.reshape(
+            design.answered.shape
+        )
+    return None if isinstance(total, float) else total
+
+
+def _abilities_by_base(to: _Context, difficulty: Tensor | None, added: Tensor | None) -> Tensor:
+    """Add ``theta``, dims (model, unit): log-odds of accuracy without contamination."""
+    # Of models of one base it varies around that of the base: by what their own training changes
+    # everywhere, and on each unit for other reasons. Bases vary as models do elsewhere.
+    design, dims = to.design, ("model", to.design.unit_dim)
+    lineage = design.lineage
+    assert lineage is not None
+    hard, rough = _mean_difficulties(design, difficulty), to.abilities()
+    center, lift = _unit_means(to, hard), to.of_units(hard)
+    if added is not None:
+        added = added[:, design.benchmark_of_unit]
+    similar = "twin" in to.terms
+    of_bases, lift_bases = rough_bases(design, rough, _TWINS_DIFFER if similar else 0.0), lift
+    if not similar and added is not None:
+        member = lineage.base == np.arange(len(lineage.bases))[:, None]
+        mean = pt.dot(member / member.sum(axis=1, keepdims=True), added)
+        lift_bases = -mean if lift is None else lift - mean
+    unit = ("base", design.unit_dim)
+    base = _around_means("theta_base", "a_base", to, center, of_bases, lift_bases, unit)
+    if not similar:
+        return pm.Deterministic("theta", base[lineage.base], dims=dims)
+    own = pm.Normal("t", 0.0, to.spread("sigma_t"), dims="model",
+                    default_transform=rough_training(design, rough).transform())  # fmt: skip
+    moved = lift if added is None else (-added if lift is None else lift - added)
+    options: dict[str, Any] = {"dims": dims, "default_transform": rough.transform()}
+    mean = base[lineage.base] + own[:, None]
+    return _lifted("theta", mean, to.spread("sigma_twin"), moved, **options)
 
 
 def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options: Any) -> Tensor:
@@ -161,18 +230,22 @@ def _unit_means(to: _Context, hard: Tensor | None) -> Tensor:
     return _lifted("mu", bar[to.design.benchmark_of_unit], scale, lift, **options)
 
 
-def _general_ability(to: _Context, rough: LinearisedEstimate, differ: Tensor) -> Tensor:
-    """Add ``a``, dims (model,), already scaled by ``sigma_a`` and summing to zero."""
+def _general_ability(
+    name: str, to: _Context, rough: LinearisedEstimate, differ: Tensor, dim: str
+) -> Tensor:
+    """Add ``a``, dims (model,) or (base,), scaled by ``sigma_a`` and summing to zero."""
     # Its coordinates in an orthonormal basis of the zero-sum vectors are independent Normals: the
     # same distribution as `pm.ZeroSumNormal`, in coordinates that can be informed by the data. They
     # are sampled with `sigma_theta` added; see `PooledTransform`.
-    scale, basis = to.spread("sigma_a"), zero_sum_basis(len(to.design.models))
+    scale, basis = to.spread("sigma_a"), zero_sum_basis(len(rough.se))
     estimates = rough.level_of_rows().along(basis)
     count = (basis**2).T @ np.isfinite(rough.se).sum(axis=1)
     transform = PooledTransform(estimates.estimate, estimates.se, count)
     shape = basis.shape[1]
-    shifted = pm.Normal("a_coordinates", differ, scale, shape=shape, default_transform=transform)
-    return pm.Deterministic("a", pt.dot(basis, shifted - differ), dims="model")
+    shifted = pm.Normal(
+        f"{name}_coordinates", differ, scale, shape=shape, default_transform=transform
+    )
+    return pm.Deterministic(name, pt.dot(basis, shifted - differ), dims=dim)
 
 
 def zero_sum_basis(n: int) -> FloatArray:
@@ -310,6 +383,40 @@ def _turned_levels(to: _Context, rough: LinearisedEstimate, unit: Tensor | None)
         level = _effect("beta_benchmark_level", level, scale, unit, transform, dims=dims)
         pm.Deterministic("beta_benchmark", level - mean, dims="benchmark")
     return level + deviations[:, None]
+
+
+def _spillover(to: _Context) -> Tensor | None:
+    """Add the coefficient of spillover: one for all, or with lineage one a pair, flattened."""
+    # Pairs of model and benchmark have those of their exposure's groups, which vary around the
+    # means of benchmarks and kinds.
+    lineage = to.design.lineage
+    if "spillover" not in to.terms:
+        return None
+    if lineage is None:
+        return to.variable("spillover")
+    rough = rough_spillover(to.design, to.abilities())
+    level: Any = to.variable("lambda_bar")
+    if "lb" in to.terms:
+        size = len(to.design.benchmarks)
+        member = lineage.group_benchmark[:, None] == np.arange(size)
+        known = LinearisedEstimate(
+            np.broadcast_to(rough.estimate[:, None], member.shape),
+            np.where(member, rough.se[:, None], np.inf),
+        ).pooled(axis=0, differ=True)
+        level = pm.Normal("lambda_benchmark", level, to.spread("sigma_lb"), dims="benchmark",
+                          default_transform=known.transform())  # fmt: skip
+        level = level[lineage.group_benchmark]
+    if "lk" in to.terms:
+        kind = pm.Normal("lambda_kind", 0.0, 1.0, shape=len(lineage.kinds))
+        level = level + (to.spread("sigma_lk") * kind)[lineage.group_kind]
+    if "lambda" in to.terms:
+        level = pm.Normal("lambda", level, to.spread("sigma_lambda"), dims="exposure",
+                          default_transform=rough.transform())  # fmt: skip
+    else:
+        level = level + pt.zeros(len(lineage.group_base))
+    whole = pt.dot(lineage.share, level)
+    pm.Deterministic("spillover", whole.reshape(to.design.answered.shape), dims=_CELLS)
+    return whole
 
 
 def _difficulties(to: _Context, fixed: bool) -> Tensor | None:
@@ -455,6 +562,11 @@ SPREADS = {
     "w": "sigma_bmb",
     "delta": "sigma_delta",
     "eps": "sigma_eps",
+    "t": "sigma_t",
+    "twin": "sigma_twin",
+    "lb": "sigma_lb",
+    "lk": "sigma_lk",
+    "lambda": "sigma_lambda",
 }
 """Spread of each term, as priors name it."""
 

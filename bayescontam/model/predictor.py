@@ -14,7 +14,8 @@ Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
 
 ``theta`` (model × unit), ``beta`` and ``psi`` (model × benchmark), ``delta`` and ``alpha``
-(item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` and ``spillover`` (one).
+(item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), and ``spillover`` (one, or
+model × benchmark).
 Leading axes, such as draws, are kept.
 """
 Data = Mapping[str, Any]  # doses of a design, under their names, that are data of a PyMC model
@@ -51,8 +52,16 @@ def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> An
     if _has(effects, "kappa"):
         eta = eta - effects["kappa"][..., design.benchmark] * dose_of(design, "item_dose", data)
     if _has(effects, "spillover"):
-        eta = eta + effects["spillover"] * dose_of(design, "cell_dose", data)
+        eta = eta + _spillover(effects, design) * dose_of(design, "cell_dose", data)
     return eta
+
+
+def _spillover(effects: Effects, design: Design) -> Any:
+    """Return the coefficient of spillover that holds for each response, or the one for all."""
+    known = effects["spillover"]
+    if design.lineage is None:
+        return known
+    return known[..., design.model_benchmark]
 
 
 def response_slopes(effects: Effects, design: Design) -> Any:
@@ -73,7 +82,7 @@ def contamination_shift(
     aside: Any = 0.0
     if spilled and _has(effects, "spillover"):
         exposure = contamination * ~design.clean[design.model]
-        aside = effects["spillover"] * (exposure - design.cell_contamination)
+        aside = _spillover(effects, design) * (exposure - design.cell_contamination)
     slope = response_slopes(effects, design)
     reached, observed = (_rise(effects, design, d) for d in (contamination, design.contamination))
     if not design.additive:

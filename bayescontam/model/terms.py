@@ -7,6 +7,7 @@ import numpy as np
 
 from bayescontam._text import join_list
 from bayescontam.model.design import Design
+from bayescontam.model.lineage import Lineage
 from bayescontam.specs.model import ModelSpec
 
 FEWEST = 3  # levels below which the spread of an effect cannot be estimated
@@ -19,8 +20,9 @@ MOST_PATTERNS = 20_000_000  # items times models that answered a part of them: 1
 class Terms:
     """Effects of a model spec that enter a fit, under their symbols."""
 
-    # of `a`, `sigma_theta`, `sigma_mu`, `beta`, `u`, `v`, `w`, `increments`, `spillover`, `kappa`,
-    # `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`, `eps`
+    # of `a`, `sigma_theta`, `sigma_mu`, `t`, `twin`, `beta`, `u`, `v`, `w`, `increments`,
+    # `spillover`, `lb`, `lk`, `lambda`, `kappa`, `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`,
+    # `eps`
     entered: frozenset[str]
     # symbol and reason for each effect that the spec has and the data cannot carry
     left_out: tuple[tuple[str, str], ...]
@@ -63,13 +65,19 @@ def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | Non
 
 def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
     n_models, n_units = len(design.models), len(design.units)
-    cells = np.unique(design.model_unit)
+    who, cells = "model", design.model_unit
+    if design.lineage is not None:
+        who, cells = "base", design.base_unit
+    cells = np.unique(cells)
     n_cells, unit = len(cells), spec.ability.by
     several = int((np.bincount(cells // n_units) > 1).sum())
-    few = f"a general ability needs at least 3 models that answered 2 {unit}s (here {several})"
+    few = f"a general ability needs at least 3 {who}s that answered 2 {unit}s (here {several})"
     yield "a", few if several < FEWEST else None
-    few = f"a spread of abilities needs at least 3 pairs of model and {unit} (here {n_cells})"
+    few = f"a spread of abilities needs at least 3 pairs of {who} and {unit} (here {n_cells})"
     yield "sigma_theta", few if n_cells < FEWEST else None
+    if design.lineage is not None and spec.ability.twins == "similar":
+        yield "t", None
+        yield "twin", None
     if unit != "benchmark":
         few = f"a spread over {unit}s needs at least 3 of them and 2 models"
         yield "sigma_mu", few if n_units < FEWEST or n_models < 2 else None
@@ -98,12 +106,31 @@ def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
             "on each benchmark, mean contaminations of the models that answered it differ by less"
             f" than {LEAST_APART:g}"
         )
-        yield "spillover", None if np.ptp(design.cell_dose) > LEAST_APART else alike
+        varied = np.ptp(design.cell_dose) > LEAST_APART
+        yield "spillover", None if varied else alike
+        if varied and design.lineage is not None:
+            yield from _spillovers(design.lineage)
     if block.confounding != "none":
         alike = "all items of each benchmark have the same contamination"
         yield "kappa", None if np.ptp(design.item_dose) > 1e-9 else alike
     if block.interaction == "difficulty":
         yield "gamma", _no_difficulty(design)
+
+
+def _spillovers(lineage: Lineage) -> Iterator[tuple[str, str | None]]:
+    """Yield by what coefficients of spillover differ."""
+    # Two levels are enough: these spreads have narrow priors, and one coefficient for two
+    # benchmarks would lend each what the other shows.
+    benchmarks, kinds = (
+        len(np.unique(known)) for known in (lineage.group_benchmark, lineage.group_kind)
+    )
+    few = "spillover's spread over {} needs at least 2 that were met (here {})"
+    yield "lb", few.format("benchmarks", benchmarks) if benchmarks < 2 else None
+    if len(lineage.kinds) > 1:
+        yield "lk", few.format("kinds of duplicates", kinds) if kinds < 2 else None
+    groups = len(lineage.group_base)
+    if groups > max(benchmarks, kinds):
+        yield "lambda", None
 
 
 def _selection(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:

@@ -229,9 +229,61 @@ def rough_slopes(design: Design, overdispersed: bool) -> LinearisedEstimate:
     shape = len(design.models), len(design.benchmarks)
     residual, weight = _residuals(design), _information(design, overdispersed)
     cell, size = design.model_benchmark, int(np.prod(shape))
-    score = np.bincount(cell, weight * residual * design.dose, minlength=size)
-    information = np.bincount(cell, weight * design.dose**2, minlength=size)
+    dose = design.dose
+    if design.lineage is not None:  # doses are not centred then
+        dose = dose - design.cell_level.ravel()[cell]
+    score = np.bincount(cell, weight * residual * dose, minlength=size)
+    information = np.bincount(cell, weight * dose**2, minlength=size)
     return _weighted(score, information).reshape(*shape)
+
+
+def rough_bases(design: Design, abilities: LinearisedEstimate, differ: float) -> LinearisedEstimate:
+    """Estimate the ability of each base by the mean of its models', dims (base, unit)."""
+    lineage = design.lineage
+    assert lineage is not None
+    weight = 1 / (abilities.se**2 + differ**2)
+    shape = len(lineage.bases), weight.shape[1]
+    total, mean = np.zeros(shape), np.zeros(shape)
+    np.add.at(total, lineage.base, weight)
+    np.add.at(mean, lineage.base, weight * np.where(weight > 0, abilities.estimate, 0.0))
+    return _weighted(mean, total)
+
+
+def rough_training(design: Design, abilities: LinearisedEstimate) -> LinearisedEstimate:
+    """Estimate by what each model lies above its base where neither was exposed, dims (model,)."""
+    lineage = design.lineage
+    assert lineage is not None
+    level = np.zeros(design.answered.shape)
+    if design.contamination is not None:
+        level = design.cell_level
+    se = np.where(level[:, design.benchmark_of_unit] > 0, np.inf, abilities.se)
+    clean = LinearisedEstimate(abilities.estimate, se)
+    base = rough_bases(design, clean, _DIFFER).estimate[lineage.base]
+    weight = np.where(np.isfinite(se), 1 / (se**2 + _DIFFER**2), 0.0)
+    weight[lineage.siblings < 2] = 0.0
+    return _weighted((weight * (abilities.estimate - base)).sum(axis=1), weight.sum(axis=1))
+
+
+def rough_spillover(design: Design, abilities: LinearisedEstimate) -> LinearisedEstimate:
+    """Estimate what each group's exposure adds, by twins of other exposure, dims (group,)."""
+    lineage = design.lineage
+    assert lineage is not None
+    dose = design.centring.pairs if design.centring is not None else np.zeros(abilities.se.shape)
+    estimates, precisions = np.zeros((2, len(lineage.group_base)))
+    # Abilities of the units of a benchmark, on average.
+    known = np.isfinite(abilities.se)
+    benchmark = np.arange(len(design.benchmarks)) == design.benchmark_of_unit[:, None]
+    count = known.astype(float) @ benchmark
+    level = np.where(known, abilities.estimate, 0.0) @ benchmark / np.maximum(count, 1)
+    for g, (a, b) in enumerate(zip(lineage.group_base, lineage.group_benchmark, strict=True)):
+        rows = (lineage.base == a) & (count[:, b] > 0)
+        part = lineage.share.reshape(*dose.shape, -1)[rows, b, g] * dose[rows, b]
+        away = part - part.mean()
+        precisions[g] = (away**2).sum() / (2 * _DIFFER**2)
+        estimates[g] = (away * (level[rows, b] - level[rows, b].mean())).sum() / max(
+            (away**2).sum(), _NOTHING
+        )
+    return _weighted(estimates * precisions, precisions)
 
 
 def stretch_of_items(design: Design) -> FloatArray:

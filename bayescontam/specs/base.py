@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import groupby
 from pathlib import Path, PurePath
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, Tag, ValidationError
 
@@ -52,6 +52,8 @@ class Block(BaseModel):
     """A table of a spec: unknown keys are refused, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    LATER: ClassVar[frozenset[str]] = frozenset()
+    """Keys that came after specs were first stored: with their defaults they do not count."""
 
 
 def read_text(path: Path) -> str:
@@ -94,7 +96,19 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
 
 def content_hash(spec: Block) -> str:
     """Return a SHA-256 over the meaning of a spec: layout and comments do not count."""
-    return sha256(json.dumps(spec.model_dump(), sort_keys=True).encode())
+    content = spec.model_dump()
+    _leave_out_later(spec, content)
+    return sha256(json.dumps(content, sort_keys=True).encode())
+
+
+def _leave_out_later(spec: Block, content: dict[str, Any]) -> None:
+    """Take out keys that came later and have their defaults: what was stored before is found."""
+    for name, field in type(spec).model_fields.items():
+        value = getattr(spec, name)
+        if name in spec.LATER and value == field.default:
+            del content[name]
+        elif isinstance(value, Block):
+            _leave_out_later(value, content[name])
 
 
 def suggest(word: str, allowed: Iterable[str]) -> str:

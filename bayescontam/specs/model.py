@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
@@ -80,6 +80,23 @@ class Ability(Block):
     each benchmark into groups."""
     pooling: Literal["partial", "none"] = "partial"
     """Whether abilities share information across models and units."""
+    lineage: Literal["none", "base"] = "none"
+    """Whether models that descend from one base, as the responses' column ``base`` says, share
+    what they can do without contamination: twins, whose training differs in contamination, then
+    show what it does to a whole benchmark."""
+    twins: Literal["similar", "identical"] = "similar"
+    """How models of one base differ without contamination: by what their own training changes
+    everywhere and on each benchmark, or not at all, where only contamination differs by
+    construction."""
+    LATER: ClassVar[frozenset[str]] = frozenset({"lineage", "twins"})
+
+    @model_validator(mode="after")
+    def _lineage_is_pooled(self) -> Self:
+        if self.lineage != "none" and self.pooling == "none":
+            raise ValueError("ability.lineage = 'base' needs ability.pooling = 'partial'")
+        if self.twins != "similar" and self.lineage == "none":
+            raise ValueError(f"ability.twins = '{self.twins}' needs ability.lineage = 'base'")
+        return self
 
 
 class Difficulty(Block):
@@ -117,7 +134,12 @@ class Contamination(Block):
     """Whether the slope depends on how difficult an item is."""
     spillover: bool = False
     """Whether contamination of a benchmark's items also lifts its other items: an effect of the
-    mean contamination of a model on a benchmark."""
+    mean contamination of a model on a benchmark. One coefficient serves all, or with
+    ability.lineage each base, benchmark and kind of duplicates has its own, partially pooled."""
+    kinds: str = ""
+    """With spillover and lineage: a column of the responses, the kind of duplicates that a model
+    met of an item, such as ``exact``; each kind has a coefficient of its own."""
+    LATER: ClassVar[frozenset[str]] = frozenset({"kinds"})
     confounding: Literal["none", "anchored", "sensitivity"] = "none"
     """What is assumed of items' difficulty and their contamination. ``"none"``: they are
     independent, so that the slope is due to contamination. ``"anchored"``: difficulty has a
@@ -187,6 +209,17 @@ class Priors(Block):
     """Difficulty of surely contaminated items, less that of clean ones."""
     spillover: RealPrior = Normal(family="normal", mu=0.0, sigma=1.0)
     """Log-odds by which all items are lifted where all of a benchmark's are contaminated."""
+    lambda_bar: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
+    """The same with lineage: mean coefficient of spillover over benchmarks, bases and kinds."""
+    sigma_lb: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    sigma_lk: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    sigma_lambda: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    """Spread of coefficients of spillover over benchmarks, over kinds of duplicates, and over
+    combinations of base, benchmark and kind."""
+    sigma_t: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
+    """Spread of what models' own training changes everywhere, around their base."""
+    sigma_twin: PositivePrior = HalfNormal(family="half_normal", sigma=0.25)
+    """Spread of how models of one base differ in one unit for other reasons."""
     sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
     """Spread of item difficulty."""
     sigma_psi: PositivePrior = HalfNormal(family="half_normal", sigma=2.0)
@@ -195,6 +228,13 @@ class Priors(Block):
     """Spread of the model-by-item effect."""
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     """Spread of items' discrimination, on the log scale."""
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"lambda_bar", "sigma_lb", "sigma_lk", "sigma_lambda", "sigma_t", "sigma_twin"}
+    )
+
+
+_OF_SPILLOVER = ("lambda_bar", "sigma_lb", "sigma_lk", "sigma_lambda")
+_OF_TWINS = ("sigma_t", "sigma_twin")
 
 
 class ModelSpec(WholeSpec):
@@ -261,12 +301,26 @@ class ModelSpec(WholeSpec):
     @model_validator(mode="after")
     def _nothing_is_said_in_vain(self) -> Self:
         block, priors = self.contamination, self.priors
+        lineage, spilled = self.ability.lineage != "none", block.spillover
+        similar, owned = lineage and self.ability.twins == "similar", lineage and spilled
+        both = "spillover = true and ability has lineage = 'base'"
         owners = {
             "contamination.knots": (block, block.form == "monotone", "form = 'monotone'"),
             "priors.gamma": (priors, block.interaction != "none", "interaction = 'difficulty'"),
             "priors.kappa": (priors, block.confounding != "none", "a kind of confounding"),
-            "priors.spillover": (priors, block.spillover, "spillover = true"),
-        }
+            "priors.spillover": (
+                priors, spilled and not lineage, "spillover = true and ability has no lineage"
+            ),
+            "contamination.kinds": (block, owned, both),
+            **{f"priors.{name}": (priors, owned, both) for name in _OF_SPILLOVER},
+        }  # fmt: skip
+        if not similar and any(
+            getattr(priors, name) != type(priors).model_fields[name].default for name in _OF_TWINS
+        ):
+            raise ValueError(
+                "priors.sigma_t and sigma_twin have no effect unless ability has lineage = 'base'"
+                " and twins = 'similar'; set that, or leave them out"
+            )
         for key, (owner, used, needs) in owners.items():
             name = key.partition(".")[2]
             if not used and getattr(owner, name) != type(owner).model_fields[name].default:

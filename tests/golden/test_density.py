@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from pytensor.compile.mode import Mode
@@ -32,6 +33,14 @@ class Case:
     table: str = "single"
     difficulties: Literal["sampled", "marginalised"] = "sampled"
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    related: bool = False  # whether models have bases
+
+    def responses(self) -> pd.DataFrame:
+        """Return its table."""
+        table = table_of(self.table)
+        if not self.related:
+            return table
+        return table.assign(base=np.where(table["model"].isin(["ada", "bo"]), "ada", "recipe"))
 
 
 CASES = {name: Case(name) for name in shipped_models()} | {
@@ -48,6 +57,9 @@ CASES = {name: Case(name) for name in shipped_models()} | {
     "monotone marginalised": Case("monotone", difficulties="marginalised"),
     "single on repeated trials": Case("single", "repeated"),
     "spillover": Case("spillover", "varied"),
+    "twins": Case("twins", "varied", related=True),
+    "twins on repeated trials": Case("twins", "repeated", related=True),
+    "twins marginalised": Case("twins", difficulties="marginalised", related=True),
 }
 
 
@@ -76,7 +88,7 @@ def densities(model: pm.Model) -> list[dict[str, Any]]:
 def test_densities_and_gradients_are_what_they_were(name: str) -> None:
     case = CASES[name]
     model = bayescontam.build_model(
-        changed_spec(case.spec, case.changes), table_of(case.table), difficulties=case.difficulties
+        changed_spec(case.spec, case.changes), case.responses(), difficulties=case.difficulties
     )
     check_numbers(DENSITIES / f"{name}.json", densities(model), rel=1e-9)
 

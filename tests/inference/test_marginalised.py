@@ -22,6 +22,7 @@ from tests.support.marginal_likelihoods import (
     log_integral,
     log_likelihood,
     log_odds,
+    related,
     spec_of,
     table,
 )
@@ -32,6 +33,7 @@ FEW = (0.0, 0.3, 1.0)
 ANSWERS_ARE_ROWS = {"likelihood": {"model_by_item": False}}
 SENSITIVE = {"contamination": {"confounding": "sensitivity"}}
 BEND = {"contamination": {"knots": (0.2, 0.5)}}
+RELATED = {"ability": {"lineage": "base"}}
 
 
 class Compiled:
@@ -76,6 +78,8 @@ CASES = {
     "sensitivity": ("hierarchical", SENSITIVE, table(missing=0.3)),
     "interaction": ("interaction", {}, table()),
     "spillover": ("spillover", {}, table(missing=0.4, levels=FEW)),
+    "twins": ("twins", {}, related(table(missing=0.3))),
+    "bent twins": ("monotone", BEND | RELATED, related(table(levels=FEW))),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.describe import mathematics
-from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.model import ModelSpec, restored_spec
 from bayescontam.specs.registry import load_model, shipped_models
 from tests.support.every_term import EVERYTHING, ON_ACCURACY, table
 
@@ -21,9 +21,23 @@ KNOWN = {
     for name in shipped_models()
     if load_model(name).contamination.exposure == "known"
 }
+
+
+def with_keys(name: str, **blocks: dict[str, str]) -> ModelSpec:
+    """Return a shipped model spec with some keys changed."""
+    content = load_model(name).model_dump()
+    for block, keys in blocks.items():
+        content[block] |= keys
+    return restored_spec(content, "mine", "")
+
+
 SPECS = KNOWN | {
     "everything": ModelSpec.parse(EVERYTHING, "mine.toml"),
     "on accuracy": ModelSpec.parse(ON_ACCURACY, "mine.toml"),
+    "kinds": with_keys("twins", contamination={"kinds": "kind"}),
+    "identical": with_keys("twins", ability={"twins": "identical"}),
+    "related on accuracy": with_keys("twins", contamination={"scale": "accuracy"}),
+    "related by knots": with_keys("twins", contamination={"form": "monotone"}),
     "accuracy by knots": ModelSpec.parse(
         "summary = 'x'\n[contamination]\nscale = 'accuracy'\nform = 'monotone'", "mine.toml"
     ),
@@ -39,7 +53,7 @@ def printed(lines: list[str], left: str) -> str | None:
     words = {
         "mean of M(d) in b": "mean_height", "mean of d[i] in b": "mean_item_d",
         "mean of d in b": "mean_d", "M(d[m,i])": "height", "d[m,i]": "d", "d[i]": "item_d",
-        "D[m,b]": "met",
+        "D[m,b]": "met", "lambda[m,b]": "coefficient",
     }  # fmt: skip
     for word, name in words.items():
         said[0] = said[0].replace(word, name)
@@ -66,7 +80,11 @@ def symbols(
     reported: dict[str, object] = {
         name: values[name].ravel()[own[name]] for name in own.keys() & values
     }
-    reported |= {name: float(values[name]) for name in {"gamma", "spillover"} & values.keys()}
+    if design.lineage is not None:
+        reported["coefficient"] = values["spillover"].ravel()[own["beta"]]
+    else:
+        reported |= {"spillover": float(values["spillover"])} if "spillover" in values else {}
+    reported |= {"gamma": float(values["gamma"])} if "gamma" in values else {}
     d, benchmark = frame["contamination"], frame["benchmark"]
     height = d
     if "increments" in values:
@@ -88,6 +106,8 @@ def symbols(
 @pytest.mark.parametrize("name", SPECS)
 def test_the_printed_log_odds_are_those_of_the_model(name: str) -> None:
     frame = table().assign(n_trials=1, clean=lambda x: (x["model"] == "m0").astype(int))
+    frame["base"] = np.where(frame["model"].isin(["m0", "m1"]), "m0", "recipe")
+    frame["kind"] = np.where(frame["model"] == "m1", "exact", "semantic")
     frame["concept"] = "c" + (frame["item"].str[-1].astype(int) % 2).astype(str)
     b = build(SPECS[name], Responses.from_frame(frame))
     frame = frame.reset_index(drop=True)
@@ -109,4 +129,5 @@ def test_the_printed_log_odds_are_those_of_the_model(name: str) -> None:
     assert formula is not None
     np.testing.assert_allclose(eval(formula, {}, known), eta, atol=1e-10)
     for part in {"theta", *names} - {"increments"}:
-        assert re.search(rf"\b{part}\b", f"{formula} {clean}")
+        shown = "coefficient" if part == "spillover" and b.design.lineage is not None else part
+        assert re.search(rf"\b{shown}\b", f"{formula} {clean}")

@@ -74,6 +74,15 @@ def table(
     return frame.assign(clean=(frame["clean"] == models - 1).astype(int))
 
 
+def related(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table in which models 0 and 1, and the others, have a base, 1 and 3 are clean."""
+    clean = frame["model"].isin(["m1", "m3"])
+    return frame.assign(
+        base=np.where(frame["model"].isin(["m0", "m1"]), "m1", "recipe"),
+        contamination=frame["contamination"].where(~clean, 0.0),
+    )
+
+
 def built_of(
     spec: ModelSpec, frame: pd.DataFrame, difficulties: str = "marginalised"
 ) -> BuiltModel:
@@ -108,7 +117,9 @@ def log_odds(frame: pd.DataFrame, values: Values, built: BuiltModel, z: np.ndarr
     eta = eta + slope * dose[:, None]
     if "kappa" in values:
         eta = eta - (values["kappa"][b] * frame["item_dose"].to_numpy())[:, None]
-    return eta + (values.get("spillover", 0.0) * frame["cell_dose"].to_numpy())[:, None]
+    spillover = values.get("spillover", np.zeros(1))
+    coefficient = spillover[m, b] if spillover.ndim == 2 else spillover
+    return eta + (coefficient * frame["cell_dose"].to_numpy())[:, None]
 
 
 def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
@@ -117,6 +128,8 @@ def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
     shared = frame.groupby("item")["model"].transform("size").gt(1).groupby(by).transform("any")
     cell = d.groupby([frame["model"], by]).transform("mean")
     reported = frame
+    if spec.ability.lineage != "none":
+        reported = frame[frame["model"].isin(["m0", "m2"])]
     if spec.contamination.confounding == "anchored":
         reported = frame[frame["clean"] == 0]
         cell = cell.where(frame["clean"] == 0, 0.0)
@@ -132,12 +145,16 @@ def doses(frame: pd.DataFrame, spec: ModelSpec) -> pd.DataFrame:
         cell_dose=cell - d.groupby(by).transform("mean"),
         item_dose=of_item.reindex(keys).to_numpy(),
     )
+    related = spec.ability.lineage != "none"  # doses count from zero then
+    if related:
+        result = result.assign(dose=d, cell_dose=cell)
     result = result.assign(**_chosen(frame))
     knots = spec.contamination.knots if spec.contamination.form == "monotone" else ()
     edges = [0.0, *knots, 1.0]
     for k, (low, high) in enumerate(pairwise(edges)):
         reach = ((d - low) / (high - low)).clip(0, 1)
-        result[f"reach{k:02d}"] = reach - reach.groupby(by).transform("mean")
+        mean = reach.groupby(by).transform("mean")
+        result[f"reach{k:02d}"] = reach if related else reach - mean
     return result
 
 
@@ -191,7 +208,8 @@ def draws_of(built: BuiltModel, count: int, seed: int = 0, slope: float = 1.5) -
     if "psi" in built.terms:
         given["psi"] = rng.normal(0, 0.8, (count, shape[0] * shape[1]))
     for name in {"gamma", "spillover"} & built.terms.entered:
-        given[name] = rng.normal(0, 0.4, (count, 1))
+        each = name == "spillover" and design.lineage is not None
+        given[name] = rng.normal(0, 0.4, (count, shape[0] * shape[1] if each else 1))
     return Draws(delta=None, eta=None, sigma_eps=None, **({"beta": None} | given))
 
 
@@ -202,7 +220,10 @@ def values_of(draws: Draws, position: int, built: BuiltModel) -> dict[str, np.nd
     found = {name: v[position] for name, v in values.items() if v is not None}
     rows = len(built.design.models)
     return {
-        n: v.reshape(rows, -1) if n in ("theta", "beta", "psi") else v for n, v in found.items()
+        n: v.reshape(rows, -1)
+        if n in ("theta", "beta", "psi") or (n == "spillover" and built.design.lineage)
+        else v
+        for n, v in found.items()
     }
 
 

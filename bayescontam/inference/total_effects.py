@@ -1,0 +1,176 @@
+"""What models of one base show by themselves of the total effect of contamination."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.inference.identification import INFORMED, ROUNDING
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
+from bayescontam.model.lineage import Lineage
+from bayescontam.model.transforms import LinearisedEstimate, rough_abilities
+
+_SAME_KIND = 0.5
+"""Part of two exposures that must be of the same kinds for them to inform on one coefficient."""
+
+
+class TotalEffect(StrEnum):
+    """What the data show about the total effect of contamination on a score."""
+
+    SHOWN = "shown"
+    LOWERED = "lowered"
+    AT_MOST_SMALL = "at most small"
+    INCONCLUSIVE = "inconclusive"
+    BORROWED = "borrowed"
+    CLEAN = "assumed clean"
+    NONE = "no contamination"
+
+
+@dataclass(frozen=True, eq=False)
+class OwnTotals:
+    """Total effects that each pair's own twins show, dims (model, benchmark)."""
+
+    # on the log-odds scale: what the pair's dose adds, as the models of its base on this benchmark
+    # say it by their accuracies alone. NaN where nothing was answered or met.
+    effect: FloatArray
+    sd: FloatArray  # infinite where no relative of other exposure answered the benchmark
+    # expected information on the effect, times the variance of its prior; at 1 they halve it
+    information: FloatArray
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Return the equal-tailed interval of each effect."""
+        reach = norm.ppf((1 + level) / 2) * self.sd
+        return self.effect - reach, self.effect + reach
+
+
+def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> OwnTotals | None:
+    """Estimate total effects from the models of each base alone, whatever others show."""
+    # Accuracies of a base's models on a benchmark, on the log-odds scale, are regressed on their
+    # doses. Models differ for other reasons too, by as much as the fit says twins do, and by what
+    # their own training changes everywhere; benchmarks that none of them met (controls) show the
+    # latter. Nothing of other bases, benchmarks or kinds of duplicates enters.
+    design, lineage = built.design, built.design.lineage
+    if lineage is None or "spillover" not in built.terms:
+        return None
+    level = _of_benchmarks(design, rough_abilities(design, "eps" in built.terms))
+    dose, answered = doses(design), np.isfinite(level.se)
+    twin, training = (_mean_square(posterior, name) for name in ("sigma_twin", "sigma_t"))
+    trained = _training(level, dose, lineage, twin, training)
+    shape = design.answered.shape
+    effect, sd = np.full(shape, np.nan), np.full(shape, np.nan)
+    share = lineage.share.reshape(*shape, -1)
+    for m, b in zip(*np.nonzero(answered & (dose > ROUNDING)), strict=True):
+        alike = np.minimum(share[:, b], share[m, b]).sum(axis=1) >= _SAME_KIND
+        rows = answered[:, b] & (lineage.base == lineage.base[m])
+        rows &= alike | (dose[:, b] <= ROUNDING)
+        y = level.estimate[rows, b] - trained.estimate[rows]
+        weight = 1 / (level.se[rows, b] ** 2 + twin + trained.se[rows] ** 2)
+        x = dose[rows, b] - np.average(dose[rows, b], weights=weight)
+        information = (weight * x**2).sum()
+        sd[m, b] = np.inf
+        effect[m, b] = 0.0
+        if information > ROUNDING:
+            effect[m, b] = (weight * x * y).sum() / information * dose[m, b]
+            sd[m, b] = dose[m, b] / np.sqrt(information)
+    expected = _prior_variance(prior, design)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return OwnTotals(effect, sd, expected * dose**2 / sd**2)
+
+
+def doses(design: Design) -> FloatArray:
+    """Return the dose of each model on each benchmark, (model, benchmark); 0 of clean models."""
+    assert design.centring is not None
+    return np.where(design.answered, design.centring.pairs, 0.0)
+
+
+def _of_benchmarks(design: Design, abilities: LinearisedEstimate) -> LinearisedEstimate:
+    """Return rough estimates for whole benchmarks of those of units, (model, benchmark)."""
+    if design.by == "benchmark":
+        return abilities
+    member = np.arange(len(design.benchmarks)) == design.benchmark_of_unit[:, None]
+    precision = 1 / abilities.se**2
+    total = precision @ member
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(precision > 0, precision * abilities.estimate, 0.0) @ member / total
+        return LinearisedEstimate(np.where(total > 0, mean, 0.0), 1 / np.sqrt(total))
+
+
+def _mean_square(posterior: xr.Dataset, name: str) -> float:
+    return float((posterior[name] ** 2).mean()) if name in posterior else 0.0
+
+
+def _training(
+    level: LinearisedEstimate, dose: FloatArray, lineage: Lineage, twin: float, training: float
+) -> LinearisedEstimate:
+    """Return what controls show of each model's own training, dims (model,)."""
+    total, precision = np.zeros((2, len(lineage.base)))
+    for a in range(len(lineage.bases)):
+        rows = np.flatnonzero(lineage.base == a)
+        for b in np.flatnonzero((dose[rows] <= ROUNDING).all(axis=0)):
+            known = rows[np.isfinite(level.se[rows, b])]
+            if len(known) < 2:
+                continue
+            weight = 1 / (level.se[known, b] ** 2 + twin + ROUNDING)
+            away = level.estimate[known, b] - np.average(level.estimate[known, b], weights=weight)
+            total[known] += weight * away
+            precision[known] += weight
+    if training <= 0:
+        return LinearisedEstimate(np.zeros(len(total)), np.zeros(len(total)))
+    variance = 1 / (precision + 1 / training)
+    return LinearisedEstimate(variance * total, np.sqrt(variance))
+
+
+def _prior_variance(prior: xr.Dataset, design: Design) -> FloatArray:
+    """Return the prior variance of what a dose of 1 adds to log-odds, (model, benchmark)."""
+    known = prior["spillover"]
+    if "beta" in prior:
+        known = known + prior["beta"]
+    dims = [dim for dim in known.dims if dim not in ("model", "benchmark")]
+    variance: FloatArray = known.var(dims).transpose("model", "benchmark").to_numpy()
+    return np.broadcast_to(variance, design.answered.shape)
+
+
+def with_twins(design: Design) -> BoolArray:
+    """Return which pairs were met and have a relative of other exposure, (model, benchmark)."""
+    lineage, dose = design.lineage, doses(design)
+    assert lineage is not None
+    found = np.zeros(dose.shape, dtype=bool)
+    for a in range(len(lineage.bases)):
+        rows = lineage.base == a
+        known = np.where(design.answered[rows], dose[rows], np.nan)
+        differ = np.nanmax(known, axis=0, initial=-1.0) - np.nanmin(known, axis=0, initial=2.0)
+        found[rows] = (known > ROUNDING) & (differ > ROUNDING)
+    return found
+
+
+def total_verdicts(
+    dose: FloatArray,
+    clean: BoolArray,
+    low: FloatArray,
+    high: FloatArray,
+    own: OwnTotals,
+    level: float,
+    smallest: float,
+) -> NDArray[np.object_]:
+    """Return the verdict on each total effect, whose intervals are given; arrays of one shape."""
+    # An effect is shown only where the pooled posterior and the pair's own twins both say so.
+    own_low, own_high = own.interval(level)
+    sign, own_sign = ((a > 0) * 1.0 - (b < 0) for a, b in ((low, high), (own_low, own_high)))
+    rules = (
+        (clean, TotalEffect.CLEAN),
+        (~(dose > ROUNDING), TotalEffect.NONE),
+        (~(own.information >= INFORMED), TotalEffect.BORROWED),
+        ((-smallest < low) & (high < smallest), TotalEffect.AT_MOST_SMALL),
+        ((sign > 0) & (own_sign > 0), TotalEffect.SHOWN),
+        ((sign < 0) & (own_sign < 0), TotalEffect.LOWERED),
+        (sign != 0, TotalEffect.BORROWED),
+    )
+    found = np.full(dose.shape, TotalEffect.INCONCLUSIVE, dtype=object)
+    for holds, verdict in reversed(rules):  # the first rule that holds decides
+        found[holds] = verdict
+    return found

@@ -1,0 +1,178 @@
+"""Which models descend from one base, and which exposures share a coefficient of spillover."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._text import join_list, printable
+from bayescontam._types import FloatArray, IntArray
+from bayescontam.data.responses import Responses
+from bayescontam.data.validation import closest_name
+from bayescontam.errors import DataError, Fault
+
+BASE = "base"  # column with the model or training recipe that a model descends from
+_NONE = 1e-12  # dose below which a pair of model and benchmark counts as not exposed
+
+
+@dataclass(frozen=True, eq=False)
+class Lineage:
+    """The bases of models, and groups of exposures: one base, one benchmark, one kind."""
+
+    bases: tuple[str, ...]
+    base: IntArray  # dims (model,)
+    kinds: tuple[str, ...]  # of duplicates; one without a name if they are not distinguished
+    # dims (group,): positions in the labels
+    group_base: IntArray
+    group_benchmark: IntArray
+    group_kind: IntArray
+    # dims (model × benchmark, group): part of a pair's dose that is of each group. Rows add up to
+    # 1; those of pairs that were not exposed are what exposure of their model would be: an equal
+    # part of each group of its base on the benchmark, else of each base's, and zeros of controls.
+    share: FloatArray
+
+    def labels(self, benchmarks: tuple[str, ...]) -> list[str]:
+        """Labels of the groups, such as ``olmo on MuSR (exact)``."""
+        return [
+            f"{self.bases[a]} on {benchmarks[b]}" + (f" ({self.kinds[k]})" if self.kinds[k] else "")
+            for a, b, k in zip(self.group_base, self.group_benchmark, self.group_kind, strict=True)
+        ]
+
+    @property
+    def siblings(self) -> IntArray:
+        """Number of models of each model's base, itself included, dims (model,)."""
+        return np.bincount(self.base, minlength=len(self.bases))[self.base]
+
+
+def make_lineage(
+    responses: Responses,
+    frame: pd.DataFrame,
+    kinds: str,
+    cells: IntArray,
+    doses: FloatArray | None,
+    benchmarks: int,
+) -> Lineage:
+    """Return the lineage of a table; `doses` are contaminations of rows by weight, (response,)."""
+    bases = bases_of(responses)
+    base, labels = pd.factorize(np.array([bases[name] for name in responses.models], dtype=object))
+    kind, names = np.zeros(len(frame), dtype=np.int64), tuple([""])
+    if kinds:
+        kind, names = _kinds_of(responses, frame, kinds)
+    size = len(responses.models) * benchmarks
+    of_kind = np.zeros((size, len(names)))
+    if doses is not None:
+        np.add.at(of_kind, (cells, kind), doses)
+    cell_base = np.repeat(base, benchmarks)
+    cell_benchmark = np.tile(np.arange(benchmarks), len(responses.models))
+    exposed = of_kind > _NONE
+    keys = np.array([cell_base, cell_benchmark])[:, np.nonzero(exposed)[0]]
+    keys = np.vstack([keys, np.nonzero(exposed)[1]])
+    group_base, group_benchmark, group_kind = np.unique(keys, axis=1).astype(np.int64)
+    same_benchmark = cell_benchmark[:, None] == group_benchmark
+    own = same_benchmark & (cell_base[:, None] == group_base)
+    weight = np.where(own, of_kind[:, group_kind], 0.0)
+    for other in (own, same_benchmark):
+        none = weight.sum(axis=1) <= _NONE
+        weight[none] = other[none]
+    total = weight.sum(axis=1, keepdims=True)
+    share = weight / np.where(total > 0, total, 1.0)
+    return Lineage(
+        tuple(map(str, labels)), base.astype(np.int64), names,
+        group_base, group_benchmark, group_kind, share,
+    )  # fmt: skip
+
+
+def bases_of(responses: Responses) -> dict[str, str]:
+    """Return the base of each model of a table, itself where it has no other.
+
+    A base that is a model of the table may have a base of its own; the first of such a line
+    counts for all.
+    """
+    frame, source = responses.frame, responses.source
+    if BASE not in frame:
+        problem = "lineage needs a column 'base', which is not there"
+        advice = (
+            "Add the model or training recipe that each model descends from (empty: none), or use"
+            " a model spec without lineage."
+        )
+        raise DataError([Fault(source, problem)], advice)
+    given = frame[BASE].astype(object).where(frame[BASE].notna(), "").map(str).str.strip()
+    each = given.groupby(frame["model"].map(str), sort=False).unique()
+    several = {name: bases for name, bases in each.items() if len(bases) > 1}
+    if several:
+        shown = [f"{name} ({join_list(list(map(_shown, b)))})" for name, b in several.items()]
+        problem = f"models with more than one base: {join_list(shown, 4)}"
+        raise DataError([Fault(source, problem, column=BASE)], "Give each model one base.")
+    parents = {str(name): str(bases[0]) or str(name) for name, bases in each.items()}
+    _refuse_cycles(parents, source)
+    found = {name: _first(name, parents) for name in parents}
+    _refuse_unknown(parents, found, source)
+    return found
+
+
+def _shown(base: str) -> str:
+    return repr(printable(base, 40)) if base else "none"
+
+
+def _first(name: str, parents: dict[str, str]) -> str:
+    while parents.get(name, name) != name:
+        name = parents[name]
+    return name
+
+
+def _refuse_cycles(parents: dict[str, str], source: str) -> None:
+    done: set[str] = set()
+    for start in parents:
+        line = [start]
+        while (up := parents.get(line[-1], line[-1])) != line[-1] and up not in done:
+            if up in line:
+                circle = " → ".join(printable(name, 40) for name in [*line[line.index(up) :], up])
+                problem = f"models descend from each other in a circle: {circle}"
+                advice = "Leave the base of the first of them empty."
+                raise DataError([Fault(source, problem, column=BASE)], advice)
+            line.append(up)
+        done.update(line)
+
+
+def _refuse_unknown(parents: dict[str, str], found: dict[str, str], source: str) -> None:
+    """Refuse a base that is no model and that one model alone has: a slip would hide a twin."""
+    counts = pd.Series(list(found.values())).value_counts()
+    faults = []
+    for name, base in found.items():
+        if base in parents or counts[base] > 1:
+            continue
+        others = [other for other in {*parents, *found.values()} if other not in (base, name)]
+        near = closest_name(base, others)
+        problem = (
+            f"the base '{printable(base, 60)}' of '{printable(name, 60)}' is neither a model of"
+            " this table nor the base of another one"
+        )
+        problem += f" (did you mean '{printable(near, 60)}'?)" if near else ""
+        faults.append(Fault(source, problem, column=BASE))
+    if faults:
+        advice = "Write bases alike, or leave the base of a model empty that has no relative here."
+        raise DataError(faults, advice)
+
+
+def _kinds_of(
+    responses: Responses, frame: pd.DataFrame, column: str
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Return the kind of duplicates of each row, and the kinds; rows without one have the first."""
+    if column not in frame:
+        problem = f"the model spec needs a column '{printable(column, 60)}', which is not there"
+        advice = (
+            "Add the kind of duplicates of each contaminated row, or leave out contamination.kinds."
+        )
+        raise DataError([Fault(responses.source, problem)], advice)
+    names = frame[column].astype(object).where(frame[column].notna(), "").map(str).str.strip()
+    contaminated = frame["contamination"].to_numpy(dtype=float) > _NONE
+    missing = contaminated & (names == "").to_numpy()
+    if missing.any():
+        row = frame[missing].iloc[0]
+        where = f"{printable(str(row['model']), 60)} on {printable(str(row['item']), 60)}"
+        problem = f"{missing.sum():,} contaminated rows have no kind, such as {where}"
+        raise DataError([Fault(responses.source, problem, column=column)], "Give each of them one.")
+    labels = list(dict.fromkeys(names[contaminated]))
+    position = {label: at for at, label in enumerate(labels)}
+    kind = np.array([position.get(name, 0) for name in names], dtype=np.int64)
+    return kind, tuple(labels) or ("",)

@@ -1,0 +1,172 @@
+"""Models of one base: who descends from whom, and abilities and spillover that they share."""
+
+import numpy as np
+import pandas as pd
+import pymc as pm
+import pytest
+from scipy import stats
+
+from bayescontam.data.responses import Responses
+from bayescontam.errors import DataError, SpecError
+from bayescontam.model.build import build
+from bayescontam.model.design import make_design
+from bayescontam.model.lineage import bases_of
+from bayescontam.specs.model import ModelSpec
+from tests.support.marginal_likelihoods import spec_of
+
+
+def table(bases: dict[str, object], **columns: object) -> Responses:
+    """Return a response of each model on two benchmarks, with these bases."""
+    rows = [
+        {"model": model, "benchmark": b, "item": f"{b}{i}", "correct": i, "base": base,
+         "contamination": 0.0 if k % 2 else 0.5 * i}
+        for k, (model, base) in enumerate(bases.items()) for b in ("one", "two") for i in (0, 1)
+    ]  # fmt: skip
+    return Responses.from_frame(pd.DataFrame(rows).assign(**columns))
+
+
+def test_a_base_that_is_a_model_has_the_base_that_it_descends_from():
+    found = bases_of(table({"root": "", "child": "root", "grandchild": "child", "alone": None}))
+    assert found == {"root": "root", "child": "root", "grandchild": "root", "alone": "alone"}
+
+
+def test_a_base_may_be_a_recipe_that_several_models_share():
+    assert set(bases_of(table({"a": "recipe", "b": "recipe"})).values()) == {"recipe"}
+
+
+@pytest.mark.parametrize(
+    ("bases", "message"),
+    [
+        ({"a": "b", "b": "c", "c": "a"}, "in a circle: a → b → c → a"),
+        ({"a": "recipe", "b": "recipe", "c": "recipes"},
+         "the base 'recipes' of 'c' is neither .* \\(did you mean 'recipe'\\?\\)"),
+        ({"a": "b", "b": "b", "c": "zzz"}, "the base 'zzz' of 'c' is neither"),
+    ],
+)  # fmt: skip
+def test_bases_that_cannot_be_are_refused_in_one_message(bases, message):
+    with pytest.raises(DataError, match=message) as caught:
+        bases_of(table(bases))
+    assert len(caught.value.faults) == 1
+
+
+def test_a_model_has_one_base():
+    frame = table({"a": "x", "b": "x"}).frame
+    frame.loc[0, "base"] = "y"
+    with pytest.raises(DataError, match="more than one base: 'a"):
+        bases_of(Responses.from_frame(frame))
+
+
+def test_lineage_needs_the_column():
+    responses = Responses.from_frame(table({"a": "x", "b": "x"}).frame.drop(columns="base"))
+    with pytest.raises(DataError, match="lineage needs a column 'base'"):
+        build(spec_of("twins"), responses)
+
+
+def test_a_contaminated_row_needs_a_kind_where_kinds_are_distinguished():
+    responses = table({"a": "x", "b": "x"}, kind="")
+    with pytest.raises(DataError, match="2 contaminated rows have no kind, such as a on one1"):
+        build(spec_of("twins", contamination={"kinds": "kind"}), responses)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[ability]\ntwins = 'identical'", "twins = 'identical' needs ability.lineage"),
+        ("[ability]\nlineage = 'base'\npooling = 'none'", "needs ability.pooling = 'partial'"),
+        ("[contamination]\nkinds = 'kind'", "contamination.kinds has no effect unless"),
+        ("[priors]\nsigma_t = {family = 'half_normal', sigma = 1.0}", "sigma_t and sigma_twin"),
+        ("[priors]\nlambda_bar = {family = 'normal', mu = 1.0, sigma = 1.0}", "priors.lambda_bar"),
+        ("[ability]\nlineage = 'base'\n[contamination]\nspillover = true\n[priors]\n"
+         "spillover = {family = 'normal', mu = 1.0, sigma = 1.0}", "priors.spillover has no"),
+    ],
+)  # fmt: skip
+def test_keys_without_effect_are_refused(text, message):
+    with pytest.raises(SpecError, match=message):
+        ModelSpec.parse(f"summary = 'x.'\n{text}", "mine.toml")
+
+
+def kinds_table() -> Responses:
+    """Return three models of one base: clean, and two kinds of duplicates on two benchmarks."""
+    responses = table({"clean": "recipe", "exact": "recipe", "both": "recipe"})
+    frame = responses.frame
+    frame["contamination"] = 0.0
+    one = frame["item"].str.endswith("1")
+    frame.loc[(frame["model"] == "exact") & one, "contamination"] = 1.0
+    frame.loc[(frame["model"] == "both") & (frame["benchmark"] == "one"), "contamination"] = 1.0
+    frame["kind"] = np.where(frame["model"] == "exact", "exact", "semantic")
+    frame.loc[(frame["model"] == "both") & ~one, "kind"] = "exact"
+    return Responses.from_frame(frame)
+
+
+def test_exposures_are_grouped_by_base_benchmark_and_kind():
+    design = make_design(spec_of("twins", contamination={"kinds": "kind"}), kinds_table())
+    lineage = design.lineage
+    labels = lineage.labels(design.benchmarks)
+    assert labels == [
+        "recipe on one (exact)", "recipe on one (semantic)", "recipe on two (exact)",
+    ]  # fmt: skip
+    share = dict(zip(design.models, lineage.share.reshape(3, 2, 3), strict=True))
+    np.testing.assert_allclose(share["both"][0], [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(share["exact"], [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    # A model that was not exposed would gain what its base's exposed models do.
+    np.testing.assert_allclose(share["clean"], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(share["both"][1], [0.0, 0.0, 1.0])
+
+
+def test_the_density_of_abilities_is_that_of_the_design():
+    """Around the base, whose abilities vary around the benchmarks'; lambda around its mean."""
+    responses = table({f"m{k}": f"base{k // 2}" for k in range(6)})
+    built = build(spec_of("twins", difficulty={"form": "none"}), responses)
+    model, design = built.model, built.design
+    assert {"a", "sigma_theta", "t", "twin", "spillover", "lb", "lambda"} <= built.terms.entered
+    point = model.initial_point()
+    rng = np.random.default_rng(3)
+    point = {name: value + rng.normal(0, 0.3, np.shape(value)) for name, value in point.items()}
+    names = ["theta", "theta_base", "a_base", "mu", "t", "spillover", "beta", "lambda_bar",
+             "lambda_benchmark", "lambda", "sigma_theta", "sigma_t", "sigma_twin", "sigma_a",
+             "sigma_lb", "sigma_lambda", "theta_level"]  # fmt: skip
+    named = {v.name: v for v in model.unobserved_value_vars}
+    sampled = ["theta_level", "theta_base", "t", "lambda_benchmark", "lambda"]
+    densities = [model.logp(vars=[model[n]], jacobian=False, sum=False)[0] for n in sampled]
+    outputs = [*(named[n] for n in names), *densities, *model.value_vars]
+    found = model.compile_fn(outputs, mode="FAST_COMPILE")(point)
+    values = dict(zip(names, found, strict=False))
+    density = dict(zip(sampled, found[len(names) :], strict=False))
+    small = 1e-6
+    base = design.lineage.base
+    added = (values["beta"] * design.cell_level) + values["spillover"] * dose_of_cells(design)
+    center = values["theta_base"][base] + values["t"][:, None]
+    # What is sampled is an ability with what contamination adds to it: a shift of its Normal.
+    wanted = {
+        "theta_level": stats.norm.logpdf(values["theta"], center, values["sigma_twin"] + small),
+        "theta_base": stats.norm.logpdf(
+            values["theta_base"], values["mu"] + values["a_base"][:, None],
+            values["sigma_theta"] + small,
+        ),
+        "t": stats.norm.logpdf(values["t"], 0, values["sigma_t"] + small),
+        "lambda_benchmark": stats.norm.logpdf(
+            values["lambda_benchmark"], values["lambda_bar"], values["sigma_lb"] + small
+        ),
+        "lambda": stats.norm.logpdf(
+            values["lambda"], values["lambda_benchmark"][design.lineage.group_benchmark],
+            values["sigma_lambda"] + small,
+        ),
+    }  # fmt: skip
+    for name, expected in wanted.items():
+        np.testing.assert_allclose(density[name], expected, rtol=1e-9, err_msg=name)
+    np.testing.assert_allclose(values["theta_level"], values["theta"] + added, rtol=1e-9)
+
+
+def dose_of_cells(design) -> np.ndarray:
+    """Return the mean contamination of each pair, (model, benchmark)."""
+    whole = np.zeros(design.answered.size)
+    whole[design.model_benchmark] = design.cell_contamination
+    return whole.reshape(design.answered.shape)
+
+
+def test_identical_twins_have_one_ability():
+    responses = table({f"m{k}": f"base{k // 2}" for k in range(6)})
+    built = build(spec_of("twins", ability={"twins": "identical"}), responses)
+    theta = pm.draw(built.model["theta"], 3, random_seed=1, mode="FAST_COMPILE")
+    np.testing.assert_array_equal(theta[:, ::2], theta[:, 1::2])
+    assert not {"t", "twin"} & built.terms.entered
