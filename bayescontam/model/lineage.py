@@ -55,7 +55,8 @@ def make_lineage(
     """Return the lineage of a table; `doses` are contaminations of rows by weight, (response,)."""
     bases = bases_of(responses)
     base, labels = pd.factorize(np.array([bases[name] for name in responses.models], dtype=object))
-    kind, names = np.zeros(len(frame), dtype=np.int64), tuple([""])
+    kind = np.zeros(len(frame), dtype=np.int64)
+    names: tuple[str, ...] = ("",)
     if kinds:
         kind, names = _kinds_of(responses, frame, kinds)
     size = len(responses.models) * benchmarks

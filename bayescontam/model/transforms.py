@@ -243,7 +243,8 @@ def rough_bases(design: Design, abilities: LinearisedEstimate, differ: float) ->
     assert lineage is not None
     weight = 1 / (abilities.se**2 + differ**2)
     shape = len(lineage.bases), weight.shape[1]
-    total, mean = np.zeros(shape), np.zeros(shape)
+    total: FloatArray = np.zeros(shape)
+    mean: FloatArray = np.zeros(shape)
     np.add.at(total, lineage.base, weight)
     np.add.at(mean, lineage.base, weight * np.where(weight > 0, abilities.estimate, 0.0))
     return _weighted(mean, total)
