@@ -13,22 +13,31 @@ from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import refuse_idle_clean
+from bayescontam.model.lineage import BASE, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import load_model
 
 AUTO = "auto"  # name that stands for the model spec composed from the table
 CLEAN = "clean"  # column by which models are known to be clean
+KINDS = "duplicate_kind"  # column with the kind of duplicates that a model met of an item
 _EQUAL = 1e-12  # difference of contaminations that are called equal
 _WITHOUT = (
     "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
     " dates (--released, --cutoff) would identify it"
 )
 _ALL_CLEAN = "not estimated: overfitting, which is zero in clean models"
-_ASSUMED = (
+_ASSUMED_EASY = (
     "assumed: contaminated items are as difficult as the others would be; models known to be"
-    " clean (column 'clean', --clean) would identify their difficulty. The effect is that of an"
+    " clean (column 'clean', --clean) would identify their difficulty"
+)
+_ASSUMED = (
+    f"{_ASSUMED_EASY}. The effect is that of an"
     " item's own contamination: what items gain from the contamination of others is in"
     " genuine ability"
+)
+_TWINS = (
+    "the effect is the total: models of one base show by their different exposure what"
+    " contamination adds to a whole benchmark"
 )
 _ANCHORED = (
     "the clean models identify how difficult contaminated items are. The effect is that of an"
@@ -81,6 +90,16 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
         if "contamination" not in known:
             start = "hierarchical"
         open_question = _ANCHORED if clean else _ASSUMED
+        if shared := _shared_bases(responses):
+            content["ability"]["lineage"] = "base"
+            block["spillover"] = True
+            blocks.append(
+                f"lineage and spillover (column 'base': {shared} that several models share)"
+            )
+            if KINDS in frame and frame[KINDS].notna().any():
+                block["kinds"] = KINDS
+                blocks.append(f"spillover by kind (column '{KINDS}')")
+            open_question = _TWINS if clean else f"{_ASSUMED_EASY}. {_TWINS}"
     column = guess_column(frame)
     if column is not None:
         content["likelihood"]["guess"] = "column"
@@ -90,6 +109,14 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     listed = " and ".join([*([", ".join(blocks[:-1])] if blocks[1:] else []), *blocks[-1:]])
     chosen = f"model spec 'auto': {start}{f' with {listed}' if blocks else ''}"
     return restored_spec(content, AUTO, ""), (chosen, open_question)
+
+
+def _shared_bases(responses: Responses) -> int:
+    """Return how many bases several models of a table share."""
+    if BASE not in responses.frame:
+        return 0
+    counts = pd.Series([*bases_of(responses).values()]).value_counts()
+    return int((counts > 1).sum())
 
 
 def _clean_models(frame: pd.DataFrame) -> list[str]:

@@ -40,6 +40,7 @@ COORDINATES = (
     "a_coordinates",
     "a_base_coordinates",
     "theta_base_level",
+    "t_coordinates",
     "psi_coordinates",
     *_ABILITIES,
     *_LEVELS,

@@ -195,21 +195,39 @@ def _abilities_by_base(to: _Context, difficulty: Tensor | None, added: Tensor | 
     if added is not None:
         added = added[:, design.benchmark_of_unit]
     similar = "twin" in to.terms
-    of_bases, lift_bases = rough_bases(design, rough, _TWINS_DIFFER if similar else 0.0), lift
-    if not similar and added is not None:
-        member = lineage.base == np.arange(len(lineage.bases))[:, None]
-        mean = pt.dot(member / member.sum(axis=1, keepdims=True), added)
-        lift_bases = -mean if lift is None else lift - mean
+    of_bases = rough_bases(design, rough, _TWINS_DIFFER if similar else 0.0)
+    own = _training(to, rough) if similar else None
+    # Bases are sampled with the mean of what their models have beyond them, as data show the sum.
+    member = lineage.base == np.arange(len(lineage.bases))[:, None]
+    beyond = added if own is None else own[:, None]
+    lift_bases = _less(lift, beyond, member / member.sum(axis=1, keepdims=True))
     unit = ("base", design.unit_dim)
     base = _around_means("theta_base", "a_base", to, center, of_bases, lift_bases, unit)
-    if not similar:
+    if own is None:
         return pm.Deterministic("theta", base[lineage.base], dims=dims)
-    own = pm.Normal("t", 0.0, to.spread("sigma_t"), dims="model",
-                    default_transform=rough_training(design, rough).transform())  # fmt: skip
-    moved = lift if added is None else (-added if lift is None else lift - added)
     options: dict[str, Any] = {"dims": dims, "default_transform": rough.transform()}
     mean = base[lineage.base] + own[:, None]
-    return _lifted("theta", mean, to.spread("sigma_twin"), moved, **options)
+    return _lifted("theta", mean, to.spread("sigma_twin"), _less(lift, added), **options)
+
+
+def _training(to: _Context, rough: LinearisedEstimate) -> Tensor:
+    """Add ``t``, dims (model,): what a model's own training changes everywhere."""
+    # What all models of a base have in common is one coordinate: the ability of the base is nearly
+    # the same, and data identify the sum.
+    assert to.design.lineage is not None
+    basis = CommonFirst.of(to.design.lineage.base)
+    transform = basis.rough(rough_training(to.design, rough)).transform()
+    scale = to.spread("sigma_t")
+    moved = pm.Normal("t_coordinates", 0.0, scale, dims="model", default_transform=transform)
+    return pm.Deterministic("t", basis.items(moved), dims="model")
+
+
+def _less(lift: Tensor | None, beyond: Tensor | None, mean: FloatArray | None = None) -> Any:
+    """Return a lift less what else is in the sum that is sampled, or its means."""
+    if beyond is None:
+        return lift
+    beyond = beyond if mean is None else pt.dot(mean, beyond)
+    return -beyond if lift is None else lift - beyond
 
 
 def _lifted(name: str, mean: Tensor, sd: Tensor, lift: Tensor | None, **options: Any) -> Tensor:

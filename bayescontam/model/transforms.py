@@ -254,9 +254,9 @@ def rough_training(design: Design, abilities: LinearisedEstimate) -> LinearisedE
     """Estimate by what each model lies above its base where neither was exposed, dims (model,)."""
     lineage = design.lineage
     assert lineage is not None
-    level = np.zeros(design.answered.shape)
-    if design.contamination is not None:
-        level = design.cell_level
+    level = None if design.contamination is None else design.cell_level
+    if level is None:
+        level = np.zeros(design.answered.shape)
     se = np.where(level[:, design.benchmark_of_unit] > 0, np.inf, abilities.se)
     clean = LinearisedEstimate(abilities.estimate, se)
     base = rough_bases(design, clean, _DIFFER).estimate[lineage.base]

@@ -126,7 +126,7 @@ def test_the_density_of_abilities_is_that_of_the_design():
              "lambda_benchmark", "lambda", "sigma_theta", "sigma_t", "sigma_twin", "sigma_a",
              "sigma_lb", "sigma_lambda", "theta_level"]  # fmt: skip
     named = {v.name: v for v in model.unobserved_value_vars}
-    sampled = ["theta_level", "theta_base", "t", "lambda_benchmark", "lambda"]
+    sampled = ["theta_level", "theta_base_level", "t_coordinates", "lambda_benchmark", "lambda"]
     densities = [model.logp(vars=[model[n]], jacobian=False, sum=False)[0] for n in sampled]
     outputs = [*(named[n] for n in names), *densities, *model.value_vars]
     found = model.compile_fn(outputs, mode="FAST_COMPILE")(point)
@@ -139,11 +139,12 @@ def test_the_density_of_abilities_is_that_of_the_design():
     # What is sampled is an ability with what contamination adds to it: a shift of its Normal.
     wanted = {
         "theta_level": stats.norm.logpdf(values["theta"], center, values["sigma_twin"] + small),
-        "theta_base": stats.norm.logpdf(
+        "theta_base_level": stats.norm.logpdf(
             values["theta_base"], values["mu"] + values["a_base"][:, None],
             values["sigma_theta"] + small,
         ),
-        "t": stats.norm.logpdf(values["t"], 0, values["sigma_t"] + small),
+        # In an orthonormal basis: of each element another, and the same in all.
+        "t_coordinates": stats.norm.logpdf(values["t"], 0, values["sigma_t"] + small),
         "lambda_benchmark": stats.norm.logpdf(
             values["lambda_benchmark"], values["lambda_bar"], values["sigma_lb"] + small
         ),
@@ -152,6 +153,8 @@ def test_the_density_of_abilities_is_that_of_the_design():
             values["sigma_lambda"] + small,
         ),
     }  # fmt: skip
+    density["t_coordinates"] = density["t_coordinates"].sum()
+    wanted["t_coordinates"] = wanted["t_coordinates"].sum()
     for name, expected in wanted.items():
         np.testing.assert_allclose(density[name], expected, rtol=1e-9, err_msg=name)
     np.testing.assert_allclose(values["theta_level"], values["theta"] + added, rtol=1e-9)
