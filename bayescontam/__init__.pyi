@@ -70,9 +70,17 @@ from .inference.ranking import (
 )
 from .inference.result import Fit as Fit
 from .model.build import build_model as build_model
+from .power.advice import (
+    Advice as Advice,
+    advise as advise,
+)
 from .power.power import (
     PowerAnalysis as PowerAnalysis,
     power_analysis as power_analysis,
+)
+from .power.totals import (
+    TwinSizes as TwinSizes,
+    twin_power_analysis as twin_power_analysis,
 )
 from .power.scenario import (
     Assumptions as Assumptions,

@@ -5,6 +5,7 @@ import logging
 from typer import Exit, Option, Typer, echo
 
 from bayescontam.cli import (
+    advise,
     compare,
     covariates,
     demo,
@@ -32,6 +33,7 @@ app = Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(importers.app, name="import", epilog=importers.EXAMPLES)
+app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("fit", epilog=fit.FIT_EXAMPLES)(fit.fit)
 app.command("summary", epilog=report.SUMMARY_EXAMPLES)(report.summary)
 app.command("rank", epilog=compare.RANK_EXAMPLES)(compare.rank)

@@ -21,6 +21,7 @@ EXAMPLES = examples(
     "bayescontam plan --solve items --models 4 --quantity overfitting --width 0.05",
     "bayescontam plan --items 250 --models 2 --generations 1,5,10 --spread sigma_eps=3",
     "bayescontam plan --covariates scan.parquet --items 500 --slope 0.8",
+    "bayescontam plan --items 250 --twins 1,3 --controls 0,4",
 )
 _ITEMS = "200,400,800"
 """Items by default."""
@@ -40,6 +41,19 @@ def plan(
     ] = None,
     generations: Annotated[str, in_design(help="Generations of each model for each item.")] = "1",
     clean: Annotated[int, in_design(help="How many of the models are known to be clean.")] = 0,
+    twins: Annotated[
+        str | None,
+        in_design(
+            help="Plan total effects instead: clean twins of each base's exposed models; several"
+            " numbers with commas. --models are then the exposed ones of each base."
+        ),
+    ] = None,
+    controls: Annotated[
+        str, in_design(help="With --twins: benchmarks that no model can have met.")
+    ] = "0",
+    bases: Annotated[
+        str, in_design(help="With --twins: models or recipes that the others descend from.")
+    ] = "1",
     model: Annotated[
         str, in_design("--model", "-m", help="Model spec to fit with: a name or a .toml file.")
     ] = "hierarchical",
@@ -97,7 +111,23 @@ def plan(
     output: Format = "table",
     quiet: Annotated[bool, in_simulation("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
-    """Plan a study: how wide intervals will be, and whether overfitting would show."""
+    """Plan a study: how wide intervals will be, and whether overfitting would show.
+
+    With --twins: how wide intervals of direct effect, spillover and total effect will be where
+    models of one base differ in contamination.
+    """
+    if twins is not None or (controls, bases) != ("0", "1"):
+        given = {
+            "items": items, "bases": bases, "exposed": models, "twins": twins or "1",
+            "benchmarks": benchmarks or "1", "controls": controls, "generations": generations,
+        }  # fmt: skip
+        idle = {"--solve": solve, "--width": width, "--responses": responses}
+        idle |= {"--covariates": covariates, "--clean": clean or None}
+        if used := [name for name, value in idle.items() if value is not None]:
+            raise UsageError(f"{used[0]}: has no use with --twins, --controls and --bases")
+        share = 0.3 if contamination is None else contamination
+        _plan_twins(given, model, share, accuracy, level, output)
+        return
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed
         from bayescontam.power.power import SPARE, plan_notes, power_analysis, varying_columns
@@ -124,6 +154,35 @@ def plan(
         print_table(varying_columns(found.table), SPARE)
         lines = [found.sentence] if found.sentence else []
         print_lines([*lines, *plan_notes(found.table, truth, found.request, found.seed)])
+
+
+def _plan_twins(
+    given: dict[str, str], model: str, share: float, accuracy: float, level: float, output: str
+) -> None:
+    """Print what to expect of all combinations of twins, controls and other sizes."""
+    from bayescontam.power.totals import TwinSizes, twin_power_analysis
+
+    names = {"exposed": "models"}
+    sizes = {name: _numbers(names.get(name, name), text) for name, text in given.items()}
+    rows = product(*sizes.values())
+    designs = [TwinSizes(**dict(zip(sizes, row, strict=True)), share=share) for row in rows]
+    spec = "twins" if model == "hierarchical" else model
+    table = twin_power_analysis(spec, designs, accuracy=accuracy, level=level)
+    if output == "csv":
+        put_csv(table)
+    elif output == "json":
+        put_json(table)
+    else:
+        alike = [name for name in (*sizes, "share") if table[name].nunique() == 1]
+        print_table(table.drop(columns=alike))
+        same = ", ".join(f"{name} = {table[name].iloc[0]:g}" for name in alike)
+        lines = [
+            f"Everywhere: {same}.",
+            f"Widths of {100 * level:g} % intervals, differences of accuracies, median over exposed"
+            " models, at an accuracy of "
+            f"{accuracy:g}; spreads are drawn from the priors of '{spec}'.",
+        ]
+        print_lines(lines)
 
 
 def _contamination(share: float | None, responses: Path | None, covariates: Path | None) -> Any:

@@ -39,6 +39,7 @@ Analysis = Literal[
     "finetuning",
     "prevalence",
     "arc_concepts",
+    "total_effects",
 ]
 """Scripts of ``studies/``."""
 Text = Annotated[str, StringConstraints(min_length=1)]

@@ -1,0 +1,138 @@
+"""What tables identify before a fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayescontam as bc
+from bayescontam.errors import DataError
+from bayescontam.model.build import build
+from bayescontam.power.advice import advice_lines
+from bayescontam.power.totals import Pairs, _spread_draws, expected_widths
+from bayescontam.specs.registry import load_model
+from tests.support.marginal_likelihoods import spec_of
+
+
+def table(
+    exposures: dict[str, dict[str, float]], bases: dict[str, str] | None = None, items: int = 60
+) -> pd.DataFrame:
+    """Return answers of models to benchmarks of which they met these shares of the items."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for model, met in exposures.items():
+        for benchmark, share in met.items():
+            count = round(share * items)
+            for i in range(items):
+                row = {"model": model, "benchmark": benchmark, "item": f"{benchmark}{i}"}
+                row |= {"correct": int(rng.random() < 0.6), "contamination": float(i < count)}
+                rows.append(row | ({} if bases is None else {"base": bases.get(model, "")}))
+    return pd.DataFrame(rows)
+
+
+TWINS = {"clean": {"exam": 0.0, "quiz": 0.0}, "met": {"exam": 0.5, "quiz": 0.0}}
+BASES = {"clean": "recipe", "met": "recipe"}
+
+
+def advised(*given: object, **options: object) -> pd.DataFrame:
+    return bc.advise(table(*given), **options).table.set_index("effect")
+
+
+def test_without_contamination_nothing_is_identified_and_the_columns_are_named():
+    found = bc.advise(table(TWINS).drop(columns="contamination")).table
+    assert (found["identified"] == "no").all()
+    assert found["width"].isna().all()
+    assert found["missing"].iloc[0].startswith("contamination of the items: a column")
+
+
+def test_unrelated_models_show_the_direct_effect_alone():
+    found = advised(TWINS)
+    assert found.loc["direct effect", "identified"] == "yes"
+    assert found.loc["spillover", "identified"] == "no"
+    assert found.loc["total effect", "identified"] == "no"
+    assert "identify the direct effect only" in found.loc["spillover", "missing"]
+    assert np.isnan(found.loc["total effect", "width"])
+
+
+def test_twins_with_a_control_show_the_total():
+    found = advised(TWINS, BASES)
+    assert found["identified"].tolist() == ["yes", "yes", "yes", "assumed"]
+    assert (
+        "1 control benchmark that none of a base's models met ('quiz')"
+        in found.loc["spillover", "by"]
+    )
+    assert "clean met nothing here" in found.loc["confounding", "missing"].replace("'", "")
+    assert found.loc["total effect", "width"] > found.loc["direct effect", "width"]
+
+
+def test_without_controls_they_are_what_is_missing():
+    found = advised({"clean": {"exam": 0.0}, "met": {"exam": 0.5}}, BASES)
+    assert found.loc["spillover", "identified"] == "yes"
+    assert found.loc["spillover", "missing"].startswith("control benchmarks")
+
+
+def test_a_model_without_a_twin_is_named():
+    exposures = TWINS | {"other": {"exam": 0.5, "quiz": 0.0}}
+    found = advised(exposures, BASES)
+    assert found.loc["total effect", "identified"] == "in part"
+    assert "of other exposure, of 'other on exam'" in found.loc["spillover", "missing"]
+
+
+def test_items_that_are_all_contaminated_show_no_direct_effect():
+    found = advised({"clean": {"exam": 0.0}, "met": {"exam": 1.0}}, BASES)
+    assert found.loc["direct effect", "identified"] == "no"
+    assert "items that were not contaminated" in found.loc["direct effect", "missing"]
+    assert found.loc["total effect", "identified"] == "yes"
+
+
+def test_clean_models_identify_confounding():
+    found = advised(TWINS, BASES, clean=["clean"])
+    assert found.loc["confounding", "identified"] == "yes"
+    assert "1 model known to be clean" in found.loc["confounding", "by"]
+
+
+def test_controls_narrow_the_total():
+    alone = advised({"clean": {"exam": 0.0}, "met": {"exam": 0.5}}, BASES)
+    many = {name: met | {f"c{k}": 0.0 for k in range(6)} for name, met in TWINS.items()}
+    controlled = advised(many, BASES)
+    assert controlled.loc["total effect", "width"] < 0.95 * alone.loc["total effect", "width"]
+
+
+def test_a_wrong_base_is_refused_before_any_advice():
+    with pytest.raises(DataError, match="neither a model of this table"):
+        bc.advise(table(TWINS, {"clean": "recipe", "met": "recepi"}))
+
+
+def test_sentences_name_width_and_what_is_missing():
+    lines = advice_lines(bc.advise(table(TWINS, BASES), level=0.9))
+    assert lines[0].startswith(
+        "Direct effect: identified, by items of different contamination (1 of 1"
+    )
+    assert "The 90 % interval is expected to be about" in lines[2]
+    assert lines[3].startswith("Confounding: assumed: contaminated items are as difficult")
+
+
+def test_widths_are_those_of_the_normal_posterior_written_out():
+    """Two twins on one benchmark, all items met: the total is the difference of two accuracies."""
+    spec = spec_of("twins", difficulty={"form": "none"}, ability={"twins": "identical"})
+    responses = bc.Responses.from_frame(
+        table({"clean": {"exam": 0.0}, "met": {"exam": 1.0}}, BASES, items=100)
+    )
+    pairs = Pairs.of(build(spec, responses).design)
+    found = expected_widths(pairs, spec, accuracy=0.5, spillover=True)
+    # Prior of slope and spillover together, and a difference known with variance 2 / (n p (1 - p)).
+    widths = []
+    for spreads in _spread_draws(spec, False):
+        prior = 2.0**2 + spreads["sigma_bm"] ** 2 + spreads["sigma_bb"] ** 2
+        prior += spreads["sigma_bmb"] ** 2 + 1.5**2 + spreads["sigma_lb"] ** 2
+        prior += spreads["sigma_lambda"] ** 2
+        ability = 1.5**2 + spreads["sigma_a"] ** 2 + spreads["sigma_theta"] ** 2
+        covariance = np.array([[ability + 0.04, ability], [ability, ability + prior + 0.04]])
+        cross = np.array([0.0, prior])
+        variance = prior - cross @ np.linalg.solve(covariance, cross)
+        widths.append(2 * 1.959964 * 0.25 * np.sqrt(variance))
+    assert found["overfitting"].item() == pytest.approx(np.median(widths), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["hierarchical", "spillover", "twins"])
+def test_the_spec_that_is_named_is_the_one_advised_on(name):
+    assert bc.advise(table(TWINS, BASES), name).spec == load_model(name)
