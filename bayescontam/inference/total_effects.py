@@ -60,6 +60,7 @@ def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> O
     level = _of_benchmarks(design, rough_abilities(design, "eps" in built.terms))
     dose, answered = doses(design), np.isfinite(level.se)
     twin, training = (_mean_square(posterior, name) for name in ("sigma_twin", "sigma_t"))
+    training += _mean_square(posterior, "sigma_step")
     trained = _training(level, dose, lineage, twin, training)
     shape = design.answered.shape
     effect, sd = np.full(shape, np.nan), np.full(shape, np.nan)

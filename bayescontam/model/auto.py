@@ -13,7 +13,7 @@ from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import refuse_idle_clean
-from bayescontam.model.lineage import BASE, bases_of
+from bayescontam.model.lineage import BASE, CHECKPOINT, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import load_model
 
@@ -96,6 +96,9 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
             blocks.append(
                 f"lineage and spillover (column 'base': {shared} that several models share)"
             )
+            if CHECKPOINT in frame and frame[CHECKPOINT].notna().any():
+                content["ability"]["checkpoints"] = "walk"
+                blocks.append(f"a walk along checkpoints (column '{CHECKPOINT}')")
             if KINDS in frame and frame[KINDS].notna().any():
                 block["kinds"] = KINDS
                 blocks.append(f"spillover by kind (column '{KINDS}')")

@@ -56,6 +56,8 @@ def _used(spec: ModelSpec) -> Iterator[str]:
         yield from ("sigma_a", "sigma_theta")
         if spec.ability.lineage != "none" and spec.ability.twins == "similar":
             yield from ("sigma_t", "sigma_twin")
+            if spec.ability.checkpoints == "walk":
+                yield "sigma_step"
     if spec.contamination.form != "none":
         yield "beta_bar"
         if spec.contamination.pooling == "partial":
@@ -130,7 +132,8 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
         "sigma_delta": "items", "sigma_psi": "(where models answered a part) items",
         "sigma_eps": "one model's items beyond their difficulty", "sigma_a": "models",
         "sigma_theta": "a model's abilities", "sigma_mu": "units",
-        "sigma_t": "models of one base", "sigma_twin": "on one unit, models of one base",
+        "sigma_step": "later checkpoints of a run", "sigma_t": "models of one base",
+        "sigma_twin": "on one unit, models of one base",
         "sigma_lb": "(all contaminated) items of benchmarks",
         "sigma_lk": "(all contaminated) items met in one kind of duplicates",
         "sigma_lambda": "(all contaminated) items of one base, benchmark and kind",

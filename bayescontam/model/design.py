@@ -16,7 +16,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
-from bayescontam.model.lineage import Lineage, make_lineage
+from bayescontam.model.lineage import Lineage, add_checkpoints, make_lineage
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
@@ -472,6 +472,13 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         kinds, count = spec.contamination.kinds, len(design.benchmarks)
         cells = design.model_benchmark
         lineage = make_lineage(responses, frame, kinds, cells, doses, count)
+        if spec.ability.checkpoints == "walk":
+            met = np.zeros(design.answered.size)
+            if doses is not None:
+                met = np.bincount(cells, doses, minlength=met.size) / np.maximum(
+                    np.bincount(cells, design.weight, minlength=met.size), 1.0
+                )
+            lineage = add_checkpoints(lineage, responses, frame, met.reshape(-1, count))
         design = replace(design, lineage=lineage)
     if design.contamination is None:
         return design

@@ -215,6 +215,13 @@ def _training(to: _Context, rough: LinearisedEstimate) -> Tensor:
     # What all models of a base have in common is one coordinate: the ability of the base is nearly
     # the same, and data identify the sum.
     assert to.design.lineage is not None
+    if to.design.lineage.walk is not None:
+        starts, steps = to.design.lineage.walk
+        start = pm.Normal("t_start", 0.0, 1.0, shape=starts.shape[1])
+        step = pm.Normal("t_step", 0.0, 1.0, shape=steps.shape[1])
+        along = pt.dot(starts, to.spread("sigma_t") * start)
+        along = along + pt.dot(steps, to.spread("sigma_step") * step)
+        return pm.Deterministic("t", along, dims="model")
     basis = CommonFirst.of(to.design.lineage.base)
     transform = basis.rough(rough_training(to.design, rough)).transform()
     scale = to.spread("sigma_t")
@@ -582,6 +589,7 @@ SPREADS = {
     "eps": "sigma_eps",
     "t": "sigma_t",
     "twin": "sigma_twin",
+    "walk": "sigma_step",
     "lb": "sigma_lb",
     "lk": "sigma_lk",
     "lambda": "sigma_lambda",

@@ -1,17 +1,20 @@
 """Which models descend from one base, and which exposures share a coefficient of spillover."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Responses
-from bayescontam.data.validation import closest_name
+from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
 
 BASE = "base"  # column with the model or training recipe that a model descends from
+CHECKPOINT, RUN = "checkpoint", "run"
+"""Columns: the place of a model along a training run, and which of a base's runs it is."""
 _NONE = 1e-12  # dose below which a pair of model and benchmark counts as not exposed
 
 
@@ -30,6 +33,9 @@ class Lineage:
     # 1; those of pairs that were not exposed are what exposure of their model would be: an equal
     # part of each group of its base on the benchmark, else of each base's, and zeros of controls.
     share: FloatArray
+    # dims (model, start) and (model, step): how what training changes everywhere adds up: models
+    # of a run share its start, and have the steps up to their checkpoints. None: each its own.
+    walk: tuple[FloatArray, FloatArray] | None = None
 
     def labels(self, benchmarks: tuple[str, ...]) -> list[str]:
         """Labels of the groups, such as ``olmo on MuSR (exact)``."""
@@ -81,6 +87,89 @@ def make_lineage(
         tuple(map(str, labels)), base.astype(np.int64), names,
         group_base, group_benchmark, group_kind, share,
     )  # fmt: skip
+
+
+def add_checkpoints(
+    lineage: Lineage, responses: Responses, frame: pd.DataFrame, doses: FloatArray
+) -> Lineage:
+    """Return the lineage with random walks along runs; `doses` have dims (model, benchmark)."""
+    source, models = responses.source, responses.models
+    if CHECKPOINT not in frame:
+        problem = f"checkpoints need a column '{CHECKPOINT}', which is not there"
+        advice = (
+            "Add the step or epoch of each checkpoint (empty: none), or leave out"
+            " ability.checkpoints."
+        )
+        raise DataError([Fault(source, problem)], advice)
+    values = read_numbers(frame[CHECKPOINT])
+    odd = frame[CHECKPOINT].notna() & (frame[CHECKPOINT].astype(str).str.strip() != "")
+    odd &= ~np.isfinite(values)
+    if odd.any():
+        got = printable(str(frame[CHECKPOINT][odd].iloc[0]), 40)
+        raise DataError(
+            [Fault(source, f"got {got!r}, allowed is a number or nothing", column=CHECKPOINT)]
+        )
+    of_rows = pd.Series(values, index=frame.index).groupby(frame["model"].map(str), sort=False)
+    if (mixed := of_rows.nunique(dropna=False)).gt(1).any():
+        names = join_list(mixed.index[mixed > 1])
+        problem = f"models with more than one checkpoint: {names}"
+        raise DataError([Fault(source, problem, column=CHECKPOINT)], "Give each model one.")
+    place = of_rows.first().reindex(models).to_numpy()
+    run = _runs_of(lineage, frame, models)
+    start, steps, widths = np.arange(len(models)), [], []
+    for label in sorted(set(run[np.isfinite(place)])):
+        members = np.flatnonzero((run == label) & np.isfinite(place))
+        members = members[np.argsort(place[members], kind="stable")]
+        _refuse_disorder(members, place, doses, responses, label)
+        start[members] = members[0]
+        spans = np.diff(place[members])
+        for k, width in enumerate(spans / spans.mean() if len(spans) else spans):
+            step = np.zeros(len(models))
+            step[members[k + 1 :]] = 1.0
+            steps.append(step)
+            widths.append(np.sqrt(width))
+    if not steps:
+        return lineage
+    first = np.unique(start)
+    walk = np.array(steps).T * np.array(widths)
+    return replace(lineage, walk=((start[:, None] == first).astype(float), walk))
+
+
+def _runs_of(lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]) -> NDArray[np.object_]:
+    """Return the run of each model: its base, and the column ``run`` where there is one."""
+    labels = np.array([lineage.bases[a] for a in lineage.base], dtype=object)
+    if RUN not in frame:
+        return labels
+    given = frame[RUN].astype(object).where(frame[RUN].notna(), "").map(str)
+    own = given.groupby(frame["model"].map(str), sort=False).first().reindex(models)
+    return np.array([f"{a}, {r}" if r else a for a, r in zip(labels, own, strict=True)], object)
+
+
+def _refuse_disorder(
+    members: IntArray, place: FloatArray, doses: FloatArray, responses: Responses, run: str
+) -> None:
+    """Refuse a run with two models at one checkpoint, or whose exposure falls along it."""
+    names, shown = [printable(responses.models[m], 40) for m in members], printable(run, 60)
+    for k in range(1, len(members)):
+        pair = f"'{names[k - 1]}' and '{names[k]}'"
+        if place[members[k]] == place[members[k - 1]]:
+            problem = f"{pair} have one checkpoint ({place[members[k]]:g}) of the run '{shown}'"
+            advice = f"Give each its own, or distinguish runs in a column '{RUN}'."
+            raise DataError([Fault(responses.source, problem, column=CHECKPOINT)], advice)
+        fallen = doses[members[k]] < doses[members[k - 1]] - _NONE
+        if fallen.any():
+            b = int(np.flatnonzero(fallen)[0])
+            problem = (
+                f"checkpoints of the run '{shown}' seem out of order: {names[k]} at"
+                f" {place[members[k]]:g} has met less of {printable(responses.benchmarks[b], 40)}"
+                f" ({doses[members[k], b]:.3g}) than {names[k - 1]} before it"
+                f" ({doses[members[k - 1], b]:.3g})"
+            )
+            advice = (
+                "What a run has met, later checkpoints have met too: correct the numbers, or"
+                f" distinguish runs in a column '{RUN}'."
+            )
+            raise DataError([Fault(responses.source, problem, column=CHECKPOINT)], advice)
 
 
 def bases_of(responses: Responses) -> dict[str, str]:

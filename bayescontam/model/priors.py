@@ -48,7 +48,8 @@ EQUAL = 2.0
 """Sizes of equal parts. A size is straight in its coordinate above 1, its logarithm far below."""
 LOG_ODDS = frozenset(
     {"mu", "mu_bar", "sigma_mu", "theta", "sigma_a", "sigma_theta", "beta_bar", "kappa",
-     "spillover", "lambda_bar", "sigma_lb", "sigma_lk", "sigma_lambda", "sigma_t", "sigma_twin",
+     "spillover", "lambda_bar", "sigma_lb", "sigma_lk", "sigma_lambda", "sigma_t", "sigma_step",
+     "sigma_twin",
      "sigma_delta", "sigma_psi"}
 )  # fmt: skip
 """Priors of log-odds of accuracies."""

@@ -20,7 +20,7 @@ MOST_PATTERNS = 20_000_000  # items times models that answered a part of them: 1
 class Terms:
     """Effects of a model spec that enter a fit, under their symbols."""
 
-    # of `a`, `sigma_theta`, `sigma_mu`, `t`, `twin`, `beta`, `u`, `v`, `w`, `increments`,
+    # of `a`, `sigma_theta`, `sigma_mu`, `t`, `twin`, `walk`, `beta`, `u`, `v`, `w`, `increments`,
     # `spillover`, `lb`, `lk`, `lambda`, `kappa`, `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`,
     # `eps`
     entered: frozenset[str]
@@ -78,6 +78,9 @@ def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]
     if design.lineage is not None and spec.ability.twins == "similar":
         yield "t", None
         yield "twin", None
+        if spec.ability.checkpoints == "walk":
+            none = "a walk along checkpoints needs a run with at least 2 of them (here none)"
+            yield "walk", none if design.lineage.walk is None else None
     if unit != "benchmark":
         few = f"a spread over {unit}s needs at least 3 of them and 2 models"
         yield "sigma_mu", few if n_units < FEWEST or n_models < 2 else None

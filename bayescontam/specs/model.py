@@ -88,7 +88,11 @@ class Ability(Block):
     """How models of one base differ without contamination: by what their own training changes
     everywhere and on each benchmark, or not at all, where only contamination differs by
     construction."""
-    LATER: ClassVar[frozenset[str]] = frozenset({"lineage", "twins"})
+    checkpoints: Literal["independent", "walk"] = "independent"
+    """With a lineage: whether what training changes everywhere is another thing in each model, or
+    a random walk along the checkpoints of a run, by the responses' columns ``checkpoint`` and,
+    where a base has several runs, ``run``."""
+    LATER: ClassVar[frozenset[str]] = frozenset({"lineage", "twins", "checkpoints"})
 
     @model_validator(mode="after")
     def _lineage_is_pooled(self) -> Self:
@@ -96,6 +100,11 @@ class Ability(Block):
             raise ValueError("ability.lineage = 'base' needs ability.pooling = 'partial'")
         if self.twins != "similar" and self.lineage == "none":
             raise ValueError(f"ability.twins = '{self.twins}' needs ability.lineage = 'base'")
+        similar = self.lineage != "none" and self.twins == "similar"
+        if self.checkpoints != "independent" and not similar:
+            raise ValueError(
+                "ability.checkpoints = 'walk' needs ability.lineage = 'base' and twins = 'similar'"
+            )
         return self
 
 
@@ -218,6 +227,8 @@ class Priors(Block):
     combinations of base, benchmark and kind."""
     sigma_t: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     """Spread of what models' own training changes everywhere, around their base."""
+    sigma_step: PositivePrior = HalfNormal(family="half_normal", sigma=0.25)
+    """Spread of what training changes everywhere between two checkpoints of a run."""
     sigma_twin: PositivePrior = HalfNormal(family="half_normal", sigma=0.25)
     """Spread of how models of one base differ in one unit for other reasons."""
     sigma_delta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
@@ -229,8 +240,20 @@ class Priors(Block):
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     """Spread of items' discrimination, on the log scale."""
     LATER: ClassVar[frozenset[str]] = frozenset(
-        {"lambda_bar", "sigma_lb", "sigma_lk", "sigma_lambda", "sigma_t", "sigma_twin"}
+        {
+            "lambda_bar",
+            "sigma_lb",
+            "sigma_lk",
+            "sigma_lambda",
+            "sigma_t",
+            "sigma_step",
+            "sigma_twin",
+        }
     )
+
+
+def _needing(what: str) -> str:
+    return what if what.startswith("ability") else f"contamination has {what}"
 
 
 _OF_SPILLOVER = ("lambda_bar", "sigma_lb", "sigma_lk", "sigma_lambda")
@@ -313,6 +336,9 @@ class ModelSpec(WholeSpec):
             ),
             "contamination.kinds": (block, owned, both),
             **{f"priors.{name}": (priors, owned, both) for name in _OF_SPILLOVER},
+            "priors.sigma_step": (
+                priors, self.ability.checkpoints == "walk", "ability has checkpoints = 'walk'"
+            ),
         }  # fmt: skip
         if not similar and any(
             getattr(priors, name) != type(priors).model_fields[name].default for name in _OF_TWINS
@@ -325,8 +351,7 @@ class ModelSpec(WholeSpec):
             name = key.partition(".")[2]
             if not used and getattr(owner, name) != type(owner).model_fields[name].default:
                 raise ValueError(
-                    f"{key} has no effect unless contamination has {needs}; set that, or leave"
-                    " this out"
+                    f"{key} has no effect unless {_needing(needs)}; set that, or leave this out"
                 )
         return self
 

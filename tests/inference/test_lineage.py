@@ -173,3 +173,71 @@ def test_identical_twins_have_one_ability():
     theta = pm.draw(built.model["theta"], 3, random_seed=1, mode="FAST_COMPILE")
     np.testing.assert_array_equal(theta[:, ::2], theta[:, 1::2])
     assert not {"t", "twin"} & built.terms.entered
+
+
+def run_table(places: dict[str, object], doses: dict[str, float], **columns: object) -> Responses:
+    """Return a base and checkpoints of it, of which each has met this share of the items."""
+    rows = [
+        {"model": model, "benchmark": b, "item": f"{b}{i}", "correct": i % 2, "base": "base",
+         "checkpoint": place, "contamination": float(i < 4 * doses[model]) if b == "exam" else 0.0}
+        for model, place in places.items() for b in ("exam", "control") for i in range(4)
+    ]  # fmt: skip
+    return Responses.from_frame(pd.DataFrame(rows).assign(**columns))
+
+
+PLACES = {"base": None, "early": 1, "middle": 2, "late": 4}
+DOSES = {"base": 0.0, "early": 0.0, "middle": 0.5, "late": 0.5}
+WALK = {"ability": {"checkpoints": "walk"}}
+
+
+def test_along_a_run_abilities_are_a_random_walk():
+    design = make_design(spec_of("twins", **WALK), run_table(PLACES, DOSES))
+    starts, steps = design.lineage.walk
+    at = {name: k for k, name in enumerate(design.models)}
+    assert starts.shape == (4, 2)
+    for name in ("middle", "late"):
+        np.testing.assert_array_equal(starts[at[name]], starts[at["early"]])
+    assert (starts[at["base"]] != starts[at["early"]]).any()
+    # Steps of length 1 and 2: variances in this proportion, on average one sigma_step.
+    np.testing.assert_allclose(steps[at["early"]], 0.0)
+    np.testing.assert_allclose(steps[at["middle"]] ** 2, [2 / 3, 0.0])
+    np.testing.assert_allclose(steps[at["late"]] ** 2, [2 / 3, 4 / 3])
+
+
+def test_the_walk_has_the_variance_that_is_printed():
+    built = build(spec_of("twins", **WALK), run_table(PLACES, DOSES))
+    assert "walk" in built.terms
+    spread = {"sigma_t": 0.5, "sigma_step": 0.2}
+    model = pm.do(built.model, spread)
+    t = pm.draw(model["t"], 4000, random_seed=1, mode="FAST_COMPILE")
+    at = {name: k for k, name in enumerate(built.design.models)}
+    step = t[:, at["late"]] - t[:, at["middle"]]
+    # 4,000 draws: a standard deviation is off by more than 6 % once in 1e7 times.
+    assert step.std() == pytest.approx(0.2 * np.sqrt(4 / 3), rel=0.06)
+    assert t[:, at["early"]].std() == pytest.approx(0.5, rel=0.06)
+    assert abs(np.corrcoef(step, t[:, at["early"]])[0, 1]) < 0.09
+
+
+@pytest.mark.parametrize(
+    ("places", "doses", "message"),
+    [
+        (PLACES | {"late": 1.5}, DOSES | {"late": 0.25, "middle": 0.5}, None),
+        (PLACES, DOSES | {"late": 0.25}, "seem out of order: late at 4 has met less of exam"),
+        (PLACES | {"late": 2}, DOSES, "'middle' and 'late' have one checkpoint \\(2\\)"),
+        (PLACES | {"late": "last"}, DOSES, "got 'last', allowed is a number or nothing"),
+    ],
+)
+def test_checkpoints_that_cannot_be_are_refused_in_one_message(places, doses, message):
+    responses = run_table(places, doses)
+    if message is None:
+        assert make_design(spec_of("twins", **WALK), responses).lineage.walk is not None
+        return
+    with pytest.raises(DataError, match=message) as caught:
+        make_design(spec_of("twins", **WALK), responses)
+    assert len(caught.value.faults) == 1
+
+
+def test_runs_of_one_base_are_distinguished_by_a_column():
+    responses = run_table(PLACES | {"late": 2}, DOSES, run="")
+    responses.frame.loc[responses.frame["model"] == "late", "run"] = "second"
+    assert make_design(spec_of("twins", **WALK), responses).lineage.walk[1].shape == (4, 1)
