@@ -32,9 +32,11 @@ def test_sources_are_named(finetuned: Responses, solvers: Responses) -> None:
 
 def test_finetuning_counts_round_to_the_printed_accuracy(finetuned: Responses) -> None:
     table = printed("duplicate_finetuning.csv")
-    table["model"] = table["training"].replace("none", "not finetuned")
-    keys = {"target": "benchmark", "split": "item"}
-    joined = finetuned.frame.merge(table.rename(columns=keys), on=["model", "benchmark", "item"])
+    clean, control = table["training"] == "none", table["split"] == "control"
+    table["model"] = (table["target"] + ", " + table["training"]).where(~clean, "not finetuned")
+    table["benchmark"] = table["target"].where(~control, table["control"])
+    table = table.rename(columns={"split": "item"})
+    joined = finetuned.frame.merge(table, on=["model", "benchmark", "item"])
     assert len(joined) == len(finetuned.frame)
     error = joined["n_correct"] / joined["n_trials"] - joined["accuracy"] / 100
     assert (error.abs() <= 0.5 / joined["n_trials"] + 1e-12).all()
@@ -42,11 +44,23 @@ def test_finetuning_counts_round_to_the_printed_accuracy(finetuned: Responses) -
 
 def test_finetuning_rows_are_those_of_duplicates(finetuned: Responses) -> None:
     table = printed("duplicate_finetuning.csv")
-    wanted = table["training"].str.match("none|exact|semantic") & (table["split"] != "control")
+    wanted = table["training"].str.match("none|exact|semantic")
     assert len(finetuned.frame) == wanted.sum()
-    assert finetuned.benchmarks == ("MuSR", "ZebraLogic", "MBPP")
+    targets, controls = (
+        ("MuSR", "ZebraLogic", "MBPP"),
+        ("TrueDetective", "ARC Challenge", "HumanEval"),
+    )
+    assert set(finetuned.benchmarks) == {*targets, *controls}
     assert not finetuned.frame["model"].str.contains("cosine").any()
-    assert set(finetuned.frame["item"]) == {"all", "seen", "unseen"}
+    assert set(finetuned.frame["item"]) == {"all", "seen", "unseen", "control"}
+
+
+def test_all_finetuned_models_descend_from_the_one_before(finetuned: Responses) -> None:
+    frame = finetuned.frame
+    assert (frame["base"] == "not finetuned").all()
+    assert set(frame.loc[frame["model"] == "not finetuned", "item"]) == {"all", "control"}
+    seen = frame[frame["contamination"] == 1]
+    assert (seen["model"] == seen["benchmark"] + ", " + seen["duplicate_kind"]).all()
 
 
 def test_only_the_half_that_was_seen_is_contaminated(finetuned: Responses) -> None:
@@ -55,14 +69,19 @@ def test_only_the_half_that_was_seen_is_contaminated(finetuned: Responses) -> No
 
 
 def test_numbers_of_items_are_those_of_the_standard_errors() -> None:
-    table = printed("duplicate_finetuning.csv").query("split in ['all', 'seen', 'unseen']")
+    table = printed("duplicate_finetuning.csv")
+    control = table["split"] == "control"
+    table = table.assign(
+        target=table["target"].where(~control, table["control"]),
+        split=table["split"].where(~control, "all"),
+    )
     p = table["accuracy"] / 100
     trials = p * (1 - p) / (table["stderr"] / 100) ** 2
     for (target, part), items in ITEMS.items():
         chosen = (table["target"] == target) & ((table["split"] == "all") == (part == "all"))
         # Halves of two benchmarks are printed as if two generations were two items.
         shares = trials[chosen & ~table["training"].str.startswith("cosine")] / items
-        wanted = 1 if target == "MBPP" or part == "all" else 2
+        wanted = 1 if part == "all" or target == "MBPP" else 2
         assert shares.median() == pytest.approx(wanted, rel=0.1), (target, part)
 
 

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: bayescontam demo --out demo"
 SEED = 1
 _HALVES = (
-    "Each model was finetuned on duplicates of one half of a benchmark (contamination 1) and not"
-    " on those of the other (contamination 0); the model 'not finetuned' met neither. Overfitting"
-    " is what the items of the seen half gain beyond the other half. What finetuning did for both"
-    " halves is in genuine ability: compare it with that of 'not finetuned'."
+    "Each model was finetuned on duplicates of one half of a benchmark's items (contamination 1)"
+    " and not on those of the other (contamination 0). The model 'not finetuned' is the base of"
+    " all: the clean twin. TrueDetective, ARC Challenge and HumanEval are controls that none of"
+    " them met. Overfitting is the total effect: what the score would lose had the benchmark not"
+    " been in the training data."
 )
 _SOLVERS = (
     "Accuracies of three programs and of people by concept, as printed. Nothing is known of"
@@ -39,8 +40,9 @@ def demo(
     """Run the main jobs and write their reports.
 
     First on figures printed in two papers: models finetuned on duplicates of half of a
-    benchmark, and four solvers on the concepts of ConceptARC. Then from a corpus to genuine
-    ability: a made-up corpus is scanned, its matches are weighed, and responses are fitted.
+    benchmark, with the model before finetuning as their clean twin, and four solvers on the
+    concepts of ConceptARC. Then from a corpus to genuine ability: a made-up corpus is scanned, its
+    matches are weighed, and responses are fitted.
     """
     from bayescontam._files import make_folder
 
@@ -56,14 +58,14 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
         conceptarc,
         concepts_of_counts,
         duplicate_finetuning,
+        twins_of_counts,
     )
     from bayescontam.inference import pipeline
-    from bayescontam.specs.registry import load_model
 
     halves = "Finetuned on duplicates of half of a benchmark"
     solvers = "Four solvers on the concepts of ConceptARC"
     jobs = {
-        "report": (halves, _HALVES, duplicate_finetuning(), load_model("aggregated")),
+        "report": (halves, _HALVES, duplicate_finetuning(), twins_of_counts()),
         "conceptarc": (solvers, _SOLVERS, conceptarc(), concepts_of_counts()),
     }
     for name, (title, note, responses, model) in jobs.items():

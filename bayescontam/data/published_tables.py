@@ -15,8 +15,10 @@ ITEMS = {
     ("MuSR", "all"): 250, ("MuSR", "half"): 125,
     ("ZebraLogic", "all"): 1000, ("ZebraLogic", "half"): 500,
     ("MBPP", "all"): 210, ("MBPP", "half"): 210,
+    ("TrueDetective", "all"): 191, ("ARC Challenge", "all"): 1172, ("HumanEval", "all"): 164,
 }  # fmt: skip
 """Items behind each printed accuracy; MBPP's standard errors amount to about 210 for both."""
+NOT_FINETUNED = "not finetuned"
 COLUMNS = ("quantity", "where", "value", "low", "high", "source")
 _NUMBERS = ("value", "low", "high")
 
@@ -72,26 +74,45 @@ def read_published(name: str) -> pd.DataFrame:
 
 
 def duplicate_finetuning() -> Responses:
-    """Return what models scored after finetuning on duplicates of half of a benchmark."""
+    """Return what models scored after finetuning on duplicates of half of a benchmark.
+
+    With the model before finetuning, which is the base of all, and benchmarks that none had met.
+    """
     # Trials of a row are its items: the printed standard errors of MuSR and ZebraLogic amount to
     # twice as many, because they count generations of one item as if they were different items.
-    printed = pd.read_csv(shipped_folder("studies") / "data" / "duplicate_finetuning.csv")
-    duplicated = printed["training"].str.startswith(("exact", "semantic"))
-    rows = printed[(duplicated | (printed["training"] == "none")) & (printed["split"] != "control")]
-    halves = rows["split"].where(rows["split"] == "all", "half")
-    keys = zip(rows["target"], halves, strict=True)
+    printed = read_printed("duplicate_finetuning")
+    rows = printed[printed["training"].str.startswith(("exact", "semantic", "none"))]
+    control, clean, seen = (
+        rows["split"] == "control",
+        rows["training"] == "none",
+        rows["split"] == "seen",
+    )
+    benchmark = rows["target"].where(~control, rows["control"])
+    halves = rows["split"].where(~rows["split"].isin(["seen", "unseen"]), "half")
+    keys = zip(benchmark, halves.replace("control", "all"), strict=True)
     trials = pd.Series([ITEMS[key] for key in keys], index=rows.index)
     table = pd.DataFrame(
         {
-            "model": rows["training"].replace("none", "not finetuned"),
-            "benchmark": rows["target"],
+            "model": (rows["target"] + ", " + rows["training"]).where(~clean, NOT_FINETUNED),
+            "benchmark": benchmark,
             "item": rows["split"],
             "n_correct": (rows["accuracy"] / 100 * trials).round().astype(int),
             "n_trials": trials,
-            "contamination": (rows["split"] == "seen").astype(float),
+            "contamination": seen.astype(float),
+            "base": NOT_FINETUNED,
+            "duplicate_kind": rows["training"].where(seen, ""),
         }
     )
     return Responses.from_frame(table, source="duplicate_finetuning.csv (printed figures)")
+
+
+def twins_of_counts() -> ModelSpec:
+    """Return the model spec ``aggregated`` for models of one base and kinds of duplicates."""
+    spec = load_model("aggregated")
+    ability = spec.ability.model_copy(update={"lineage": "base"})
+    doses = {"spillover": True, "kinds": "duplicate_kind"}
+    contamination = spec.contamination.model_copy(update=doses)
+    return spec.model_copy(update={"ability": ability, "contamination": contamination})
 
 
 def concepts_of_counts() -> ModelSpec:
