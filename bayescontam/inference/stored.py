@@ -34,6 +34,7 @@ from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
+from bayescontam.model.lineage import BASE, CHECKPOINT, RUN
 from bayescontam.specs.model import ModelSpec
 
 _LONG = 1_000
@@ -400,6 +401,14 @@ def stored_table(design: Design) -> dict[str, xr.Dataset]:
         constant["guess_of_item"] = ("item", design.item_guess)
     if design.contamination is not None:
         constant["contamination"] = ("response", design.contamination)
+    if (lineage := design.lineage) is not None:
+        constant["base_of_model"] = ("model", lineage.base)
+        if lineage.kind is not None:
+            constant["kind_of_response"] = ("response", lineage.kind)
+        if lineage.checkpoint is not None:
+            constant["checkpoint"] = ("model", lineage.checkpoint)
+        if lineage.run:
+            constant["run"] = ("model", list(lineage.run))
     if design.unit_dim == "concept":
         constant["concept_of_response"] = ("response", design.unit)
         constant["benchmark_of_concept"] = ("concept", design.benchmark_of_unit)
@@ -567,6 +576,14 @@ def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]
     if block.clean_column and "clean" in data:
         clean = data["clean"].to_numpy().astype(int)
         frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
+    of_model = data["model_of_response"].to_numpy()
+    if "base_of_model" in data:
+        frame[BASE] = data["base"].to_numpy()[data["base_of_model"].to_numpy()][of_model]
+    if "kind_of_response" in data:
+        kinds = data["duplicate_kind"].to_numpy()
+        frame[block.kinds] = kinds[data["kind_of_response"].to_numpy()]
+    for name in (name for name in (CHECKPOINT, RUN) if name in data):
+        frame[name] = data[name].to_numpy()[of_model]
     if "concept" in data.dims:
         names = _unit_names(data)
         frame[spec.ability.by] = names[data["concept_of_response"].to_numpy()]

@@ -615,13 +615,18 @@ def variance_components(spec: ModelSpec, terms: Terms) -> Iterator[VarianceCompo
     if spec.ability.pooling == "none":
         yield VarianceComponent("theta", pairs, prior="theta")
     else:
+        who = "model" if spec.ability.lineage == "none" else "base"
         yield VarianceComponent("theta", ("unit",), prior="mu")
         if "a" in terms:
-            yield VarianceComponent("theta", ("model",), SPREADS["a"], zero_sum=True)
+            yield VarianceComponent("theta", (who,), SPREADS["a"], zero_sum=True)
         if "sigma_theta" in terms:
-            yield VarianceComponent("theta", pairs, SPREADS["sigma_theta"])
+            yield VarianceComponent("theta", (who, "unit"), SPREADS["sigma_theta"])
         else:
-            yield VarianceComponent("theta", pairs, prior="theta")
+            yield VarianceComponent("theta", (who, "unit"), prior="theta")
+        if "t" in terms:
+            yield VarianceComponent("theta", ("model",), SPREADS["t"])
+        if "twin" in terms:
+            yield VarianceComponent("theta", pairs, SPREADS["twin"])
     pairs = ("model", "benchmark")
     if spec.contamination.pooling == "none":
         yield VarianceComponent("beta", pairs, prior="beta_bar")

@@ -36,6 +36,11 @@ class Lineage:
     # dims (model, start) and (model, step): how what training changes everywhere adds up: models
     # of a run share its start, and have the steps up to their checkpoints. None: each its own.
     walk: tuple[FloatArray, FloatArray] | None = None
+    # what the table says, for those who store it: the kind of each of its rows, and of each model
+    # its checkpoint (NaN: none) and the label of its run
+    kind: IntArray | None = None
+    checkpoint: FloatArray | None = None
+    run: tuple[str, ...] = ()
 
     def labels(self, benchmarks: tuple[str, ...]) -> list[str]:
         """Labels of the groups, such as ``olmo on MuSR (exact)``."""
@@ -85,7 +90,7 @@ def make_lineage(
     share = weight / np.where(total > 0, total, 1.0)
     return Lineage(
         tuple(map(str, labels)), base.astype(np.int64), names,
-        group_base, group_benchmark, group_kind, share,
+        group_base, group_benchmark, group_kind, share, kind=kind if kinds else None,
     )  # fmt: skip
 
 
@@ -128,11 +133,13 @@ def add_checkpoints(
             step[members[k + 1 :]] = 1.0
             steps.append(step)
             widths.append(np.sqrt(width))
+    labels = tuple(run) if RUN in frame else ()
+    lineage = replace(lineage, checkpoint=place, run=labels)
     if not steps:
         return lineage
     first = np.unique(start)
-    walk = np.array(steps).T * np.array(widths)
-    return replace(lineage, walk=((start[:, None] == first).astype(float), walk))
+    walk = (start[:, None] == first).astype(float), np.array(steps).T * np.array(widths)
+    return replace(lineage, walk=walk)
 
 
 def _runs_of(lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]) -> NDArray[np.object_]:

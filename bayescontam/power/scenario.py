@@ -40,6 +40,10 @@ MOST_ROWS = 8_000  # responses that are simulated; in larger designs each stands
 FEWEST_ITEMS = 200  # items of each benchmark that are simulated at least, if there are so many
 SPREAD_DRAWS = 80  # draws of the spreads of abilities and slopes that are averaged over
 _CLEAN = "clean"
+_KNOWN_SPREADS = tuple(
+    SPREADS[symbol] for symbol in ("a", "sigma_theta", "u", "v", "w", "delta", "eps")
+)
+"""Spreads that model specs which can be planned so have."""
 _FREE = {
     "likelihood.guess",
     "likelihood.model_by_item",
@@ -130,8 +134,8 @@ class Assumptions:
                 " are equally contaminated, no number of them shows a slope"
             )
         for name, value in self.spreads.items():
-            if name not in SPREADS.values():
-                hint = suggest(name, sorted(SPREADS.values()))
+            if name not in _KNOWN_SPREADS:
+                hint = suggest(name, sorted(_KNOWN_SPREADS))
                 raise UsageError(f"spread: no such spread: {name!r}; {hint}")
             if not 0 <= value <= 100:
                 raise UsageError(f"spread: got {name} = {value}; allowed is 0 to 100 (log-odds)")
@@ -363,7 +367,7 @@ def draw_spreads(
     spec: ModelSpec, fixed: Mapping[str, float], rng: np.random.Generator
 ) -> dict[str, float]:
     """Draw all spreads of a model spec from their priors, save those that are fixed."""
-    uniform = dict(zip(SPREADS.values(), rng.random(len(SPREADS)), strict=True))
+    uniform = dict(zip(_KNOWN_SPREADS, rng.random(len(_KNOWN_SPREADS)), strict=True))
     spreads = {
         name: float(fixed.get(name, distribution(getattr(spec.priors, name)).ppf(u)))
         for name, u in uniform.items()

@@ -48,8 +48,8 @@ _CHUNK = 1_000_000
 class ConditionalPrior:
     """A newcomer's effects given a draw: location + loading × standard Normals, reweighted."""
 
-    # Effects are the ability in each unit that it answered, then the slope (its logarithm where
-    # slopes are positive) in each benchmark.
+    # Effects are the ability in each unit that it answered, the slope (its logarithm where slopes
+    # are positive) in each benchmark, and the coefficient of spillover where it was exposed.
 
     location: FloatArray  # dims (draw, effect)
     loading: FloatArray  # dims (draw, effect, source)
@@ -101,21 +101,25 @@ def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
     # g ~ Normal(0, sigma_a sqrt(1 + 1/M)) given sigma_a, and the means of units of the joint fit
     # are those of the fit plus g / (M + 1), to which their prior belongs.
     spec, terms, n_models = newcomer.spec, newcomer.built.terms, len(newcomer.host.models)
-    abilities = slice(0, len(newcomer.units))
-    slopes = slice(abilities.stop, abilities.stop + len(newcomer.benchmarks) * ("beta" in terms))
+    abilities, slopes, lifts = newcomer.parts
+    lineage, base = newcomer.host.lineage, None
+    own = {"model"}  # what a newcomer has values of its own of
+    if lineage is not None:
+        n_models, base = len(lineage.bases), _known_base(newcomer)
+        own |= {"base"} if base is None else set()
     draws, shift = posterior.sizes["chain"] * posterior.sizes["draw"], None
-    location = np.zeros((draws, slopes.stop))
+    location = np.zeros((draws, lifts.stop))
     loadings: list[FloatArray] = []
     exact: list[tuple[int, Any]] = []
     # Where model-by-item effects have a spread for each model, a fit identifies no newcomer's.
     factor = np.broadcast_to(stretch_of_draws(posterior).one, draws)[:, None]
     for each in variance_components(spec, terms):
         part = {"theta": abilities, "beta": slopes}.get(each.of)
-        if part is None or "model" not in each.dims:
+        if part is None or not own & set(each.dims):
             continue
         # Effects share one source of this scale, or each has its own.
         sources = [np.arange(part.start, part.stop)]
-        if each.dims != ("model",):
+        if len(each.dims) > 1:
             sources = [np.array([effect]) for effect in sources[0]]
         if each.prior is not None:
             prior = distribution(getattr(spec.priors, each.prior))
@@ -134,7 +138,11 @@ def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
             loadings[-1][:, effects] = scale
     if spec.ability.pooling != "none":
         hosts = np.argsort(newcomer.unit_of_host)[newcomer.units]
-        location[:, abilities] += _flat(posterior, "mu")[:, hosts]
+        level = _flat(posterior, "mu")
+        if base is not None:
+            known = _flat(posterior, "theta_base")
+            level = known.reshape(draws, n_models, -1)[:, base]
+        location[:, abilities] += level[:, hosts]
     if "beta" in terms and spec.contamination.pooling != "none":
         # what the slopes of all models vary around
         if "v" in terms:
@@ -143,11 +151,62 @@ def expectation(posterior: xr.Dataset, newcomer: NewModel) -> ConditionalPrior:
             level = _flat(posterior, "beta_bar")
             level = np.log(level) if newcomer.positive else level
         location[:, slopes] += level
+    if len(newcomer.lifted):
+        location[:, lifts], scale = _spillover(posterior, newcomer)
+        for k in np.flatnonzero(scale.any(axis=0)):
+            loadings.append(np.zeros(location.shape))
+            loadings[-1][:, lifts.start + k] = scale[:, k]
     top = "mu_bar" if "sigma_mu" in terms else "mu"
     centers = _flat(posterior, top) if shift is not None else np.zeros((draws, 0))
     prior = distribution(getattr(spec.priors, top))
     loading = np.stack(loadings, axis=-1)
     return ConditionalPrior(location, loading, shift, centers, prior, factor, tuple(exact))
+
+
+def _known_base(newcomer: NewModel) -> int | None:
+    """Return the position of the newcomer's base among those of the fit, if it is one of them."""
+    host, joint = newcomer.host.lineage, newcomer.design.lineage
+    assert host is not None
+    assert joint is not None
+    label = joint.bases[joint.base[-1]]
+    return host.bases.index(label) if label in host.bases else None
+
+
+def _spillover(posterior: xr.Dataset, newcomer: NewModel) -> tuple[FloatArray, FloatArray]:
+    """Return what draws expect of coefficients of spillover, and its spread, (draw, lifted)."""
+    # Exposures that the fit has met (a base, a benchmark, a kind) have their coefficients; of new
+    # ones it knows the mean that they vary around.
+    shape = posterior.sizes["chain"] * posterior.sizes["draw"], len(newcomer.lifted)
+    host, joint = newcomer.host.lineage, newcomer.design.lineage
+    if host is None or joint is None:
+        return np.broadcast_to(_flat(posterior, "spillover"), shape), np.zeros(shape)
+    known = {label: g for g, label in enumerate(host.labels(newcomer.host.benchmarks))}
+    labels = joint.labels(newcomer.design.benchmarks)
+    share = joint.share.reshape(len(newcomer.design.models), -1, len(labels))[-1]
+    location, variance = np.zeros(shape), np.zeros(shape)
+    names = [str(name) for name in posterior.data_vars]
+    spreads = {
+        name: _flat(posterior, name)[:, 0] + SMALLEST if name in names else np.zeros(shape[0])
+        for name in ("sigma_lambda", "sigma_lk")
+    }
+    for k, b in enumerate(newcomer.lifted):
+        for g in np.flatnonzero(share[b]):
+            part, at = share[b, g], known.get(labels[g])
+            if at is not None and "lambda" in names:
+                location[:, k] += part * _flat(posterior, "lambda")[:, at]
+                continue
+            level = _flat(posterior, "lambda_bar")[:, 0]
+            if "lambda_benchmark" in names:
+                level = _flat(posterior, "lambda_benchmark")[:, b]
+            kind = joint.kinds[joint.group_kind[g]]
+            if "lambda_kind" in names and kind in host.kinds:
+                own = _flat(posterior, "lambda_kind")[:, host.kinds.index(kind)]
+                level = level + spreads["sigma_lk"] * own
+            elif "lambda_kind" in names:
+                variance[:, k] += part**2 * spreads["sigma_lk"] ** 2
+            location[:, k] += part * level
+            variance[:, k] += part**2 * spreads["sigma_lambda"] ** 2
+    return location, np.sqrt(variance)
 
 
 def _flat(posterior: xr.Dataset, name: str) -> FloatArray:
@@ -201,10 +260,8 @@ class Completion:
             return marginal[self.newcomer.own]
         # The newcomer's own values are not looked at: only the fit's responses are.
         theta = np.zeros((len(draws), len(self.newcomer.design.units)))
-        beta = None
-        if draws.beta is not None:
-            beta = np.zeros((len(draws), len(self.newcomer.design.benchmarks)))
-        joint = self.whole(draws, theta, beta)
+        none = np.zeros((len(draws), len(self.newcomer.design.benchmarks)))
+        joint = self.whole(draws, theta, none, none)
         return ItemDifficulties.of(self.items, joint, self.newcomer, marginal, self.spread[part])
 
     def complete(self, chosen: IntArray, start: FloatArray) -> tuple[Draws, FloatArray]:
@@ -225,7 +282,13 @@ class Completion:
         joint = self.whole(draws, *newcomer.place(drawn))
         return self.drawn(joint, draws, answers, newcomer.log_odds(drawn), rng), log_ratio
 
-    def whole(self, draws: Draws, theta: FloatArray, beta: FloatArray | None) -> Draws:
+    def whole(
+        self,
+        draws: Draws,
+        theta: FloatArray,
+        beta: FloatArray | None,
+        spillover: FloatArray | None,
+    ) -> Draws:
         """Return draws of the joint design with the newcomer's values put last."""
         host, design = self.newcomer.host, self.newcomer.design
         old = draws.theta.reshape(len(draws), len(host.models), -1)
@@ -239,7 +302,10 @@ class Completion:
         if draws.delta is not None:
             delta = np.zeros((len(draws), len(design.items)))
             delta[:, self.newcomer.item_of_host] = draws.delta
-        return Draws(wide, slopes, delta, None, None)
+        lift = draws.spillover
+        if lift is not None and spillover is not None and host.lineage is not None:
+            lift = np.concatenate([lift, spillover], axis=1)
+        return Draws(wide, slopes, delta, None, None, spillover=lift)
 
     def drawn(
         self,
@@ -474,7 +540,7 @@ def _scale(draws: Draws) -> FloatArray | None:
 
 
 def _joined(parts: list[Draws]) -> Draws:
-    names = ("theta", "beta", "delta", "eta", "sigma_eps")
+    names = ("theta", "beta", "delta", "eta", "sigma_eps", "spillover")
     columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in names

@@ -84,17 +84,38 @@ class NewModel:
         """Whether `effects` hold the logarithms of slopes."""
         return self.spec.contamination.sign == "positive"
 
-    def place(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return ability in all units and slope in all benchmarks, 0 where not answered."""
-        # Effects, dims (draw, effect), are abilities in `units`, then slopes in `benchmarks`.
-        design, slopes = self.design, effects[:, len(self.units) :]
-        theta = np.zeros((len(effects), len(design.units)))
-        theta[:, self.units] = effects[:, : len(self.units)]
-        if "beta" not in self.built.terms:
-            return theta, None
-        beta = np.zeros((len(effects), len(design.benchmarks)))
-        beta[:, self.benchmarks] = np.exp(slopes) if self.positive else slopes
-        return theta, beta
+    @cached_property
+    def lifted(self) -> IntArray:
+        """Benchmarks that it answered and on which its exposure moves all items."""
+        if "spillover" not in self.built.terms:
+            return self.benchmarks[:0]
+        dose = np.zeros(len(self.design.benchmarks))
+        dose[self.design.benchmark[self.own]] = self.design.cell_dose[self.own]
+        return np.flatnonzero(dose)
+
+    @cached_property
+    def parts(self) -> tuple[slice, slice, slice]:
+        """Positions of its abilities, slopes and coefficients of spillover among its effects."""
+        slopes = len(self.units) + len(self.benchmarks) * ("beta" in self.built.terms)
+        ends = len(self.units), slopes, slopes + len(self.lifted)
+        return slice(0, ends[0]), slice(*ends[:2]), slice(*ends[1:])
+
+    def place(self, effects: FloatArray) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+        """Return ability in all units, and slope and spillover in all benchmarks; 0 elsewhere."""
+        # Effects, dims (draw, effect), are abilities in `units`, slopes in `benchmarks` and
+        # coefficients of spillover in `lifted`.
+        abilities, slopes, lifts = self.parts
+        theta = np.zeros((len(effects), len(self.design.units)))
+        theta[:, self.units] = effects[:, abilities]
+        shape = len(effects), len(self.design.benchmarks)
+        beta = spillover = None
+        if "beta" in self.built.terms:
+            beta, own = np.zeros(shape), effects[:, slopes]
+            beta[:, self.benchmarks] = np.exp(own) if self.positive else own
+        if "spillover" in self.built.terms:
+            spillover = np.zeros(shape)
+            spillover[:, self.lifted] = effects[:, lifts]
+        return theta, beta, spillover
 
     def log_odds(self, effects: FloatArray) -> FloatArray:
         """Return log-odds of its responses to items of average difficulty, dims (draw, own)."""
@@ -106,7 +127,9 @@ class NewModel:
 
     @property
     def _is_slope(self) -> NDArray[np.bool_]:
-        return np.arange(self.directions[0].shape[1]) >= len(self.units)
+        at = np.arange(self.directions[0].shape[1])
+        result: NDArray[np.bool_] = (at >= self.parts[1].start) & (at < self.parts[1].stop)
+        return result
 
     def slopes_of(self, effects: FloatArray) -> FloatArray:
         """Return what effects move log-odds by, relative to `directions`, (draw, effect)."""
@@ -122,6 +145,11 @@ class NewModel:
         if "beta" in self.built.terms:
             cells.append((size + np.searchsorted(self.benchmarks, part.benchmark), part.dose))
             size += len(self.benchmarks)
+        if len(self.lifted):
+            known = np.isin(part.benchmark, self.lifted)
+            column = np.where(known, np.searchsorted(self.lifted, part.benchmark), 0)
+            cells.append((size + column, np.where(known, part.cell_dose, 0.0)))
+            size += len(self.lifted)
         pairs = [(a * size + b, x * y) for a, x in cells for b, y in cells]
 
         def matrix(cells: Sequence[tuple[Any, FloatArray]], width: int) -> sparse.csr_array:

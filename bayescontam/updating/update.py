@@ -23,6 +23,7 @@ from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.inference.summary import WEIGHTED_COLUMNS
 from bayescontam.model.build import COORDINATES
+from bayescontam.model.lineage import BASE
 from bayescontam.model.terms import benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
@@ -37,6 +38,9 @@ _UNDERSTOOD = {
     *COORDINATES, "a", "beta", "beta_bar", "beta_benchmark", "beta_model", "delta",
     "eta", "log_beta", "mu", "mu_bar", "sigma_a", "sigma_bb", "sigma_bm",
     "sigma_bmb", "sigma_delta", "sigma_eps", "sigma_mu", "sigma_theta", "theta", "theta_offset",
+    "spillover", "theta_base", "theta_base_offset", "a_base", "t", "sigma_t", "sigma_twin",
+    "lambda_bar", "lambda_benchmark", "lambda_kind", "lambda", "sigma_lb", "sigma_lk",
+    "sigma_lambda",
 }  # fmt: skip
 """Parameters whose meaning for a newcomer is known here."""
 Refit = Literal["auto", "never", "always"]
@@ -424,6 +428,8 @@ def join_responses(spec: ModelSpec, old: Responses, new: Responses) -> Responses
     needed = ["contamination"] if spec.contamination.form != "none" else []
     needed += [spec.ability.by] if spec.ability.by != "benchmark" else []
     needed += [spec.contamination.clean_column] if spec.contamination.clean_column else []
+    needed += [BASE] if spec.ability.lineage != "none" else []
+    needed += [spec.contamination.kinds] if spec.contamination.kinds else []
     missing = [label for label in needed if label not in new.frame]
     if missing:
         problem = f"the fit uses a column that is not there: {join_list(missing)}"
@@ -454,6 +460,8 @@ def unsupported_terms(fit: Fit) -> str | None:
     spec = fit.spec
     if spec.contamination.exposure != "known":
         return "its contamination is not known for sure"
+    if spec.ability.checkpoints != "independent":
+        return "abilities along checkpoints depend on those before them"
     strange = sorted(set(map(str, fit.joint_posterior().data_vars)) - _UNDERSTOOD)
     straight = spec.contamination.form in ("none", "linear")
     if strange or not straight or spec.contamination.scale != "log_odds":
