@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from bayescontam._text import printable, short_labels
+from bayescontam.model.effect_names import DIRECT, TOTAL, word_list
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _ORDINARY = 120
 """Columns where the output is no terminal."""
 _HEADLINE_SPARE = (
-    "slope_verdict", "overfitting_fraction", "p_best", "rank_raw", "rank",
-    "overfitting_spillover", "spillover", "raw",
+    "slope_verdict", TOTAL.fraction, DIRECT.fraction, "p_best", "rank_raw", "rank", *TOTAL.parts,
+    "raw",
 )  # fmt: skip
 """Columns of the headline table that are left out where the terminal is narrow, in this order."""
 _RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
@@ -71,7 +72,8 @@ def room_of_output() -> int:
 
 def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None:
     """Print the headline table of a fit, the best of each benchmark first."""
-    table = table.rename(columns={"overfitting_verdict": "verdict", "raw_accuracy": "raw"})
+    short = {each.verdict: "verdict" for each in (TOTAL, DIRECT)}
+    table = table.rename(columns=short | {"raw_accuracy": "raw"})
     if "rank" in table:  # benchmarks in the order of the table; a model without a rank last
         keys = table[["rank"]].assign(benchmark=table["benchmark"].factorize()[0])
         table = table.loc[keys.sort_values(["benchmark", "rank"], kind="stable").index]
@@ -203,7 +205,7 @@ class _Column:
     @classmethod
     def of(cls, name: str, kind: Literal["names", "figures", "words"], cells: list[str]) -> Self:
         """Return a column with its widths."""
-        least = max(map(_cells, name.split("_")))
+        least = max(map(_cells, word_list(name)))
         natural = max([least, *map(_cells, cells)])
         if kind == "words":  # short texts stay on one line
             words = [_cells(word) for text in cells for word in text.split()]
@@ -322,7 +324,7 @@ def _labels(columns: Iterable[_Column], width: int) -> dict[str, str]:
 def _heading(columns: Sequence[_Column], widths: Sequence[int]) -> Iterator[str]:
     """Yield the lines of the headings, ending in the same line, and a rule below."""
     texts = [
-        _wrapped(column.name.split("_"), width)
+        _wrapped(word_list(column.name), width)
         for column, width in zip(columns, widths, strict=True)
     ]
     height = max(map(len, texts))
