@@ -13,7 +13,7 @@ from bayescontam.calibration.coverage import ALL, COUNTED
 from bayescontam.calibration.findings import HEAD
 from bayescontam.calibration.results import StudyResults
 from bayescontam.data.published_tables import read_published
-from bayescontam.model.effect_names import DIRECT, effect_words
+from bayescontam.model.effect_names import effect_words
 from bayescontam.published.findings import Comparison
 
 _NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
@@ -137,12 +137,10 @@ def compared(results: StudyResults) -> tuple[Comparison, ...]:
 
 def _printed(results: StudyResults) -> Iterator[tuple[str, str, dict[Any, Any]]]:
     """Yield what is printed of a quantity: kind of figure, quantity, row of the table."""
-    # What is printed is of the direct effect, under the names of the total one.
-    known = set(results.rows["quantity"])
     for row in read_published(results.spec.published).to_dict("records"):
         kind, _, quantity = str(row["quantity"]).partition("_")
         if kind in KINDS:
-            yield kind, quantity if quantity in known else DIRECT.meant(quantity), row
+            yield kind, quantity, row
 
 
 def _figure(results: StudyResults, kind: str, quantity: str, estimator: str) -> str:
