@@ -515,7 +515,7 @@ def distinguished(p_better: FloatArray, level: float) -> np.ndarray[Any, np.dtyp
 
 def _by(fit: Fit, by: str | None) -> By:
     if by is not None and by not in get_args(By):
-        raise UsageError(f"by: got {by!r}; allowed are {join_list(map(repr, get_args(By)))}")
+        raise UsageError(f"by: got {by!r}; allowed are {join_list(get_args(By))}")
     names = EffectNames.among(fit.data["estimands"])
     if names is None and by not in (None, "accuracy"):
         raise UsageError(

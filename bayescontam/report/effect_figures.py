@@ -127,7 +127,7 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
         f" colour is no finding.{note}{f' All: {in_file(file)}.' if note else ''}"
     )
     title, alt = f"Every pair: {words}", _map_alt(cells, kinds, words)
-    return finish(figure, f"{value}-map", title, alt, caption, raster=True)
+    return finish(figure, f"{value.replace('_', '-')}-map", title, alt, caption, raster=True)
 
 
 def _axes(table: pd.DataFrame, value: str) -> tuple[list[str], list[str], str]:
