@@ -11,7 +11,12 @@ import xarray as xr
 
 from tests.support.simulated_responses import simulate
 
-ESTIMANDS = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction")
+ESTIMANDS = (
+    "accuracy",
+    "genuine_ability_direct",
+    "overfitting_direct",
+    "overfitting_fraction_direct",
+)
 DRAWS = {"draws": 1000, "tune": 600, "chains": 4, "cores": 2}
 
 

@@ -17,7 +17,7 @@ from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from tests.support.simulated_responses import simulate
 
-QUANTITIES = ("genuine_ability", "overfitting", "slope")
+QUANTITIES = ("genuine_ability_direct", "overfitting_direct", "slope")
 SAMPLING = Sampling(draws=1500, tune=700, chains=4, cores=2)
 KEYS = ["model", "benchmark", "quantity"]
 

@@ -82,14 +82,19 @@ def test_spillover_is_distinguished_from_the_items_own_part() -> None:
         truth[f"{benchmark} total"] = total
     fit = fitted(pd.concat(parts), "spillover")
     table = fit.estimands().query("benchmark == 'b'")
-    for name, true in (("spillover", truth["b"]), ("overfitting", truth["b total"])):
+    for name, true in (
+        ("overfitting_spillover", truth["b"]), ("overfitting", truth["b total"]),
+    ):  # fmt: skip
         rows = table[table["quantity"] == name].set_index("model")
         assert inside(rows.loc[[f"m{k}" for k in range(MODELS)]], true) >= MODELS - 1
     lift = fit.data["posterior"]["spillover"]
     assert float(lift.quantile(0.025)) < 1.5 < float(lift.quantile(0.975))
     assert float(lift.quantile(0.05)) > 0
     assert (
-        fit.estimands().query("benchmark == 'control' and quantity == 'spillover'")["mean"] == 0
+        fit.estimands().query("benchmark == 'control' and quantity == 'overfitting_spillover'")[
+            "mean"
+        ]
+        == 0
     ).all()
 
 

@@ -84,7 +84,9 @@ def quantities(posterior, built: BuiltModel, rng: np.random.Generator) -> dict[s
     """Return draws of what is ranked, dims (draw, …)."""
     draws = draw_difficulties(stack_draws(posterior, built.design), built.lattice, rng)
     cells = estimands(draws, built, (1, len(draws)), "zero")["estimands"]
-    reported = {name: cells[name].to_numpy()[0, :, :, 0] for name in ("accuracy", "overfitting")}
+    reported = {
+        name: cells[name].to_numpy()[0, :, :, 0] for name in ("accuracy", "overfitting_direct")
+    }
     flat = {"theta": draws.theta, "slope": draws.beta, "sigma_delta": draws.sigma_delta}
     return reported | flat | {"difficulty": difficulty(draws, built.lattice)}
 
@@ -107,7 +109,7 @@ def test_ranks_are_uniform(monkeypatch):
         built = build(spec, table(counts, d), "marginalised")
         drawn = quantities(compiled.draw(built, seed=k), built, rng)
         own = {
-            "accuracy": p.mean(axis=1), "overfitting": (p - clean).mean(axis=1),
+            "accuracy": p.mean(axis=1), "overfitting_direct": (p - clean).mean(axis=1),
             "theta": truth.theta[k], "slope": truth.beta[k], "sigma_delta": truth.sigma_delta[k],
             "difficulty": delta,
         }  # fmt: skip

@@ -60,7 +60,7 @@ def figures(posterior: xr.Dataset, built: BuiltModel, seed: int) -> tuple[np.nda
     draws = stack_draws(posterior, built.design)
     draws, _ = draw_contamination(draws, built, np.random.default_rng(seed))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
-    reported = estimands(draws, built, shape, "zero")["estimands"]["overfitting_fraction"]
+    reported = estimands(draws, built, shape, "zero")["estimands"]["overfitting_fraction_direct"]
     return posterior["beta_bar"].to_numpy().ravel(), reported.to_numpy().reshape(len(draws), -1)
 
 
@@ -78,7 +78,10 @@ def study(shared: bool) -> Iterator[dict[str, object]]:
             slope, reported = figures(compiled[name].draw(built, k), built, k)
             for quantity, true, values in (
                 ("beta_bar", SLOPE, slope),
-                *(("overfitting_fraction", f, reported[:, m]) for m, f in enumerate(fraction)),
+                *(
+                    ("overfitting_fraction_direct", f, reported[:, m])
+                    for m, f in enumerate(fraction)
+                ),
             ):
                 low, high = np.quantile(values, [0.025, 0.975])
                 yield {"contamination": "of items" if shared else "of models and items",
@@ -93,7 +96,7 @@ def test_uncertain_contamination(shared: bool) -> None:
     summary = table.groupby(["contamination", "quantity", "spec"], sort=False).mean()
     print("\n" + summary.round(3).to_string())
     kept = summary.droplevel("contamination")
-    for quantity in ("beta_bar", "overfitting_fraction"):
+    for quantity in ("beta_bar", "overfitting_fraction_direct"):
         for spec in ("noisy", "latent"):
             assert 0.92 <= kept.loc[(quantity, spec), "covered"] <= 0.98
     if not shared:

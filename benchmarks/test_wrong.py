@@ -24,6 +24,11 @@ def test_wrong_fits_are_caught_and_the_right_one_is_not(tmp_path: Path) -> None:
     failed = table[table["outcome"] == "failed"].groupby("estimator")["quantity"].agg(set)
     assert "right" not in failed
     for name in ("narrow-prior", "flipped-sign"):
-        assert {"slope", "genuine_ability", "overfitting", "overfitting_fraction"} <= failed[name]
+        assert {
+            "slope",
+            "genuine_ability_direct",
+            "overfitting_direct",
+            "overfitting_fraction_direct",
+        } <= failed[name]
     # The log-likelihood of effects that a fit has not shows at once; abilities must as well.
     assert {"theta", "log_likelihood"} <= failed["no-model-by-item"]

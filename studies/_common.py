@@ -10,8 +10,10 @@ from scipy.special import expit, logit
 from scipy.stats import beta
 
 import bayescontam as bc
+from bayescontam.model.effect_names import DIRECT
 
-QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
+QUANTITIES = ("accuracy", DIRECT.ability, DIRECT.overfitting, DIRECT.fraction, "slope")
+"""What is reported: tasks of the generator gain from their own contamination alone."""
 PRINTED, METHOD = "published, its own tasks", "published method, our tasks"
 """Names of what is printed, and of the published method on our tables."""
 CONCEPTS = 50
@@ -84,9 +86,9 @@ class Generator:
         over = self.boost * (float(contamination.mean()) - low)
         return {
             "accuracy": genuine + over,
-            "genuine_ability": genuine,
-            "overfitting": over,
-            "overfitting_fraction": over / (genuine + over),
+            DIRECT.ability: genuine,
+            DIRECT.overfitting: over,
+            DIRECT.fraction: over / (genuine + over),
         }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
+from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
 
@@ -19,7 +20,7 @@ from ._tasks import CONCEPTS, CONCEPTS_FILE, make_tasks
 KNOWN, NOISY, DRAWN = "exposures taken as known", "noise of each task", "exposures drawn"
 GENERATED, REAL = "generated tasks", "ConceptARC"
 ANSWERS, CORPUS = "conceptarc.csv", "texts/corpus.jsonl"
-QUANTITIES = ("genuine_ability", "overfitting", "slope")
+QUANTITIES = (DIRECT.ability, DIRECT.overfitting, "slope")
 DRAWS = 4000
 """Draws of exposures that means and standard deviations come from."""
 _MOST = 0.999
@@ -92,7 +93,7 @@ def generated_benchmark(study: Study) -> ConceptBenchmark:
         _answered(items, p, settings["models"], study.stream("answers")),
         items,
         contamination_of(drawn @ weights.T),
-        {"genuine_ability": float(at), "overfitting": float(over)},
+        {DIRECT.ability: float(at), DIRECT.overfitting: float(over)},
     )
 
 
@@ -260,7 +261,7 @@ def _rows(posed: ConceptBenchmark, way: str, fits: list[bc.Fit]) -> Iterator[dic
         yield {
             "benchmark": posed.name,
             "exposures": way,
-            "quantity": quantity.replace("_", " "),
+            "quantity": effect_words(quantity),
             **row_of(_pooled(fits, quantity)),
             "truth": posed.truth.get(quantity, np.nan),
             "verdict": _verdict(fits) if quantity == "slope" else "",
@@ -274,7 +275,8 @@ def _verdict(fits: list[bc.Fit]) -> str:
 
 
 def _headline(table: pd.DataFrame) -> str:
-    at = table[(table["benchmark"] == GENERATED) & (table["quantity"] == "overfitting")]
+    effect = table["quantity"] == effect_words(DIRECT.overfitting)
+    at = table[(table["benchmark"] == GENERATED) & effect]
     rows = at.set_index("exposures")
     wide = {way: 100 * (rows.loc[way, "high"] - rows.loc[way, "low"]) for way in rows.index}
     return (

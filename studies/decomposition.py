@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
+from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
 
@@ -23,7 +24,7 @@ from ._common import (
 
 BENCHMARK = "ARC-like"
 SHAPES = ("min", "max", "mean", "sd")
-REPORTED = ("genuine_ability", "slope", "accuracy", "overfitting", "overfitting_fraction")
+REPORTED = (DIRECT.ability, "slope", "accuracy", DIRECT.overfitting, DIRECT.fraction)
 MODELS = ("single", "positive", "additive")
 ZERO = "posterior, additive, reference 0"
 
@@ -76,7 +77,9 @@ def _many(study: Study, generator: Generator) -> pd.DataFrame:
 
     names = ("genuine", "boost", "tasks", "exposures", "resamples")
     inputs = {name: settings[name] for name in names}
-    return study.over_tables("tables", inputs, make, settings["tables"])
+    found = study.over_tables("tables", inputs, make, settings["tables"])
+    # Tables that an earlier version stored have the names of the total effect.
+    return found.assign(quantity=found["quantity"].map(DIRECT.meant))
 
 
 def _comparisons(
@@ -121,8 +124,8 @@ def _intervals(study: Study, table: pd.DataFrame, generator: Generator) -> Pictu
         printed = pd.DataFrame([{**own, "quantity": name, "truth": theirs.get(name, np.nan)}])
         parts.append(pd.concat([printed, table[table["quantity"] == name]]))
     shown = pd.concat(parts).assign(series="estimate", label=lambda t: t["estimate"])
-    shown["panel"] = shown["quantity"].str.replace("_", " ")
-    shown = shown[shown["quantity"].isin(("genuine_ability", "overfitting_fraction", "slope"))]
+    shown["panel"] = shown["quantity"].map(effect_words)
+    shown = shown[shown["quantity"].isin((DIRECT.ability, DIRECT.fraction, "slope"))]
     columns = ["label", "series", "mean", "low", "high", "truth", "panel"]
     caption = (
         "Estimates with their 95 % intervals and the truth that each is held against: accuracy at"
@@ -138,9 +141,9 @@ def _intervals(study: Study, table: pd.DataFrame, generator: Generator) -> Pictu
 
 def _seeds(study: Study, many: pd.DataFrame) -> PictureData:
     parts = []
-    for name in ("genuine_ability", "overfitting_fraction"):
+    for name in (DIRECT.ability, DIRECT.fraction):
         own = many[many["quantity"] == name]
-        panel = name.replace("_", " ")
+        panel = effect_words(name)
         value = float(study.printed(name)["value"])
         for series, column in (("their estimate", "mean"), ("truth of the table", "truth")):
             part = pd.DataFrame({"value": own[column], "series": series})
@@ -149,8 +152,8 @@ def _seeds(study: Study, many: pd.DataFrame) -> PictureData:
         f"The published method on {many['table'].nunique()} tables of the same generator, beside"
         " the true values, which differ a little from table to table with the least contaminated"
         " task. Vertical line: the published estimate. On average estimates of genuine ability lie"
-        f" {off(many, 'genuine_ability')} than the truth, those of the fraction"
-        f" {off(many, 'overfitting_fraction')}, and {_at_end(many):.0f} % of the latter are cut at"
+        f" {off(many, DIRECT.ability)} than the truth, those of the fraction"
+        f" {off(many, DIRECT.fraction)}, and {_at_end(many):.0f} % of the latter are cut at"
         " 0."
     )
     title = "What the published method reports of many tables"
@@ -170,13 +173,13 @@ def off(many: pd.DataFrame, quantity: str) -> str:
 
 def _at_end(many: pd.DataFrame) -> float:
     """Return the percentage of estimated fractions that are 0."""
-    own = many[many["quantity"] == "overfitting_fraction"]
+    own = many[many["quantity"] == DIRECT.fraction]
     return 100 * float((own["mean"] == 0).mean())
 
 
 def _one(table: pd.DataFrame) -> TableData:
     columns = ["estimate", "quantity", "mean", "low", "high", "truth", "verdict"]
-    shown = table[columns].assign(quantity=table["quantity"].str.replace("_", " "))
+    shown = table[columns].assign(quantity=table["quantity"].map(effect_words))
     caption = (
         "One simulated table: estimates, 95 % intervals, truths. Verdict: whether the slope could"
         " be identified from the data."
@@ -189,7 +192,7 @@ def _method(many: pd.DataFrame) -> TableData:
     for name in (*QUANTITIES, *(f"contamination_{shape}" for shape in SHAPES)):
         own = many[many["quantity"] == name]
         mean, low, high = mean_and_interval(own["mean"])
-        row = {"quantity": name.replace("_", " "), "mean": mean, "low": low, "high": high}
+        row = {"quantity": effect_words(name), "mean": mean, "low": low, "high": high}
         if own["truth"].notna().all():
             share, error = coverage(own)
             row |= {"true mean": float(own["truth"].mean()), "coverage": share, "error": error}
@@ -205,11 +208,11 @@ def _method(many: pd.DataFrame) -> TableData:
 def _headline(study: Study, table: pd.DataFrame, many: pd.DataFrame) -> str:
     single = table[table["estimate"] == "posterior, single"]
     own = {str(row["quantity"]): row for row in single.to_dict("records")}
-    truth = float(own["overfitting_fraction"]["truth"])
-    printed = study.printed("overfitting_fraction")
+    truth = float(own[DIRECT.fraction]["truth"])
+    printed = study.printed(DIRECT.fraction)
     value = percent(*(float(printed[name]) for name in ("value", "low", "high")))
-    ours = percent(*estimate(single, "overfitting_fraction"))
-    share, error = coverage(many[many["quantity"] == "overfitting_fraction"])
+    ours = percent(*estimate(single, DIRECT.fraction))
+    share, error = coverage(many[many["quantity"] == DIRECT.fraction])
     return (
         f"Printed: {value} of the score is overfitting. Our posterior from one table of the same"
         f" generator: {ours}, truth {percent(truth)}; verdict on the slope:"

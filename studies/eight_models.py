@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 import bayescontam as bc
+from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.draws import RepeatedFits
 from bayescontam.published.findings import PictureData, TableData
 from bayescontam.published.study import Study
@@ -23,7 +24,7 @@ from ._common import (
     simulated,
 )
 
-BENCHMARK, FRACTION = "ARC-like", "overfitting_fraction"
+BENCHMARK, FRACTION = "ARC-like", DIRECT.fraction
 METHOD, ALONE, POOLED = "published method", "no pooling (single)", "pooled (hierarchical)"
 MODELS = {ALONE: "single", POOLED: "hierarchical"}
 _RANGES = {"coverage": (0.0, 1.0), "rank agreement": (-1.0, 1.0)}
@@ -175,7 +176,7 @@ def _intervals(one: pd.DataFrame) -> PictureData:
     )
     columns = ["label", "series", "mean", "low", "high", "truth"]
     title = "Estimated and true fractions of one table"
-    return PictureData("intervals", title, caption, shown[columns], "overfitting fraction", "")
+    return PictureData("intervals", title, caption, shown[columns], effect_words(FRACTION), "")
 
 
 def _quality(scores: pd.DataFrame, tables: int) -> PictureData:

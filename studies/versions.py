@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
+from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
 
@@ -23,7 +24,7 @@ from ._common import (
 )
 
 VERSIONS = ("version 1", "version 2")
-FRACTION = "overfitting_fraction"
+FRACTION = DIRECT.fraction
 MODELS = ("single", "additive", "hierarchical")
 
 
@@ -161,7 +162,7 @@ def _intervals(study: Study, table: pd.DataFrame) -> PictureData:
         f" version 2 the published interval is {_widths(shown)}."
     )
     title = "Overfitting fraction of two versions"
-    return PictureData("intervals", title, caption, shown[columns], "overfitting fraction", "")
+    return PictureData("intervals", title, caption, shown[columns], effect_words(FRACTION), "")
 
 
 def _widths(shown: pd.DataFrame) -> str:
@@ -218,7 +219,7 @@ def larger(one: "pd.Series[float]", other: "pd.Series[float]") -> float:
 
 def _one(table: pd.DataFrame) -> TableData:
     columns = ["benchmark", "estimate", "quantity", "mean", "low", "high", "truth"]
-    shown = table[columns].assign(quantity=table["quantity"].str.replace("_", " "))
+    shown = table[columns].assign(quantity=table["quantity"].map(effect_words))
     caption = "One simulated table of each version: estimates, 95 % intervals, truths."
     shown = shown.sort_values(["benchmark", "quantity"], kind="stable")
     return TableData("Estimates from one table of each version", caption, shown)

@@ -221,12 +221,17 @@ def test_what_a_fit_reports_is_reached_from_it(tmp_path: Path) -> None:
     spec = bayescontam.load_model("single")
     fit = bayescontam.fit(GOOD, spec, seed=1, draws=200, tune=200, chains=2)
     summary = fit.summary()
-    known = fit.estimands().query("quantity == 'genuine_ability'")
-    assert summary["genuine_ability"].tolist() == pytest.approx(known["mean"].tolist())
-    assert (fit.summary(0.5)["genuine_ability_low"] > summary["genuine_ability_low"]).all()
+    known = fit.estimands().query("quantity == 'genuine_ability_direct'")
+    assert summary["genuine_ability_direct"].tolist() == pytest.approx(known["mean"].tolist())
+    assert (
+        fit.summary(0.5)["genuine_ability_direct_low"] > summary["genuine_ability_direct_low"]
+    ).all()
     slope = fit.estimands().query("quantity == 'slope'")
     assert fit.identification()["slope"].tolist() == pytest.approx(slope["mean"].tolist())
-    assert set(fit.sensitivity().columns) >= {"genuine_ability_prior", "overfitting_likelihood"}
+    assert set(fit.sensitivity().columns) >= {
+        "genuine_ability_direct_prior",
+        "overfitting_direct_likelihood",
+    }
     loo = fit.loo()
     assert loo.elpd == pytest.approx(float(fit.data["loo"]["elpd"].sum()))
     assert loo.n_data_points == len(GOOD)

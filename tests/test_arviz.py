@@ -91,7 +91,7 @@ class TestArviz:
             ("plot_ess", {"var_names": ["beta_bar"]}),
             ("plot_energy", {}),
             ("plot_pair", {"var_names": ["beta_bar", "sigma_delta"]}),
-            ("plot_forest", {"group": "estimands", "var_names": ["genuine_ability"]}),
+            ("plot_forest", {"group": "estimands", "var_names": ["genuine_ability_direct"]}),
             ("plot_prior_posterior", {"var_names": ["beta_bar"]}),
             ("plot_ppc_dist", {}),
             ("plot_ppc_dist", {"group": "prior_predictive"}),
@@ -267,13 +267,13 @@ def test_a_model_is_built_as_it_was_fitted(loaded):
 
 def test_drawing_tidy_tables(loaded):
     fit = loaded["small"]
-    tidy = fit.draws("genuine_ability", "overfitting")
+    tidy = fit.draws("genuine_ability_direct", "overfitting_direct")
     assert list(tidy) == [
-        "chain", "draw", "model", "benchmark", "genuine_ability", "overfitting",
+        "chain", "draw", "model", "benchmark", "genuine_ability_direct", "overfitting_direct",
     ]  # fmt: skip
     assert len(tidy) == 2 * 250 * 5
-    means = tidy.groupby("model")["genuine_ability"].mean()
-    rows = fit.estimands().query("quantity == 'genuine_ability'").set_index("model")["mean"]
+    means = tidy.groupby("model")["genuine_ability_direct"].mean()
+    rows = fit.estimands().query("quantity == 'genuine_ability_direct'").set_index("model")["mean"]
     np.testing.assert_allclose(means[rows.index], rows)
     with pytest.raises(UsageError, match="draws: the fit has no 'ability'; it has 'accuracy'"):
         fit.draws("ability")

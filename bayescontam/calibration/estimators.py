@@ -21,6 +21,7 @@ from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.model.build import BuiltModel, Varying, build, build_design
 from bayescontam.model.design import Design, make_design
+from bayescontam.model.effect_names import DIRECT
 from bayescontam.model.likelihood import logistic, softplus
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
@@ -34,8 +35,8 @@ _POINTS, _SPREAD = 4, 0.5
 """Points at which two densities are compared, and how far from zero they lie."""
 _ROUNDING = 1e-9  # difference of two equal densities, beside their size
 
-QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "slope")
-"""What the bootstrap estimates for each model and benchmark."""
+QUANTITIES = ("accuracy", DIRECT.ability, DIRECT.overfitting, DIRECT.fraction, "slope")
+"""What the bootstrap estimates for each model and benchmark: the direct effect."""
 RESAMPLES = 1000
 PENALTY = 1.0
 _BLOCK = 40_000

@@ -15,6 +15,7 @@ from bayescontam.calibration.sbc import CAUTION_BELOW, FAMILY, UNIT, detectable,
 from bayescontam.calibration.simulators import NOMINAL
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.estimands import QUANTITIES
+from bayescontam.model.effect_names import DIRECT, TOTAL, effect_words
 
 OFF = 3.0  # Monte Carlo errors by which coverage must be off to be marked
 HEAD = 0.95  # level of the intervals whose figures are shown
@@ -25,8 +26,11 @@ MOST_RMS, MOST_FAR = 1.2, 0.01
 three standard errors), and the share of them that are above 4."""
 MOST_NARROW = 1.5  # factor of too narrow intervals that ranks must be able to show to pass
 LEAST_AUDITED = 5  # audited fits whose root mean square is known surely enough
-HELD = ("genuine_ability", "overfitting_fraction", "overfitting", "accuracy", "slope")
-"""Estimands that the verdict reports the coverage of, the first three that are there."""
+HELD = (
+    TOTAL.ability, DIRECT.ability, TOTAL.fraction, DIRECT.fraction, TOTAL.overfitting,
+    DIRECT.overfitting, "accuracy", "slope",
+)  # fmt: skip
+"""Estimands that the verdict reports the coverage of, the first three that an estimator has."""
 
 
 def verdict(results: StudyResults) -> tuple[Outcome, str]:
@@ -144,7 +148,7 @@ def _named(row: dict[Any, Any]) -> str:
     where = f" {row['where']}" if row["where"] else ""
     sentence = str(row["sentence"]).rstrip(".")
     cell = f", {row['cell']}" if row["cell"] else ""
-    quantity = str(row["quantity"]).replace("_", " ")
+    quantity = effect_words(str(row["quantity"]))
     name = printable(f"{quantity}{where} of '{row['estimator']}'{cell}", 120)
     return f"{name}: {sentence[:1].lower()}{sentence[1:]}"
 
@@ -152,8 +156,6 @@ def _named(row: dict[Any, Any]) -> str:
 def _coverages(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
     table = results.coverage
     table = table[(table["counted"] == ALL) & (table["level"] == HEAD)]
-    present = set(table["quantity"])
-    wanted = [name for name in HELD if name in present][:_MOST_NAMED]
     for estimator in results.spec.estimators:
         own = table[table["estimator"] == estimator.name]
         # Rows that hold estimates against another truth than they are of are no test of them.
@@ -166,10 +168,10 @@ def _coverages(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
         baseline = estimator.kind == "bootstrap"
         outcome = Outcome.CAUTION if len(low) and not baseline else Outcome.PASSED
         parts = [
-            f"{name.replace('_', ' ')} {_range(own[own['quantity'] == name])}"
-            for name in wanted
+            f"{effect_words(name)} {_range(own[own['quantity'] == name])}"
+            for name in HELD
             if (own["quantity"] == name).any()
-        ]
+        ][:_MOST_NAMED]
         if not parts:
             parts = [f"all quantities {_range(own)}"]
         text = f"'{estimator.name}': its 95 % intervals hold the truth in: {', '.join(parts)}"

@@ -1,6 +1,6 @@
 """Quantities of a truth and of a fit, at one reference contamination."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,6 +21,7 @@ from bayescontam.inference.estimands import estimands, reference_levels
 from bayescontam.inference.posterior import CACHED, Draws, accuracy
 from bayescontam.model.build import COORDINATES, BuiltModel
 from bayescontam.model.design import Design, make_design
+from bayescontam.model.effect_names import ABILITIES, EFFECTS, EffectNames
 from bayescontam.specs.expression import Expression
 from bayescontam.specs.study import GROUPS, Estimator, StudySpec
 
@@ -30,7 +31,7 @@ _OF_ITEMS = {"item", "repeated", "response"}
 """Dims of parameters that are as many as the data, and not reported."""
 _CLOSEST = 1e-15
 """Distance of an accuracy from 0 and 1 below which its logarithm is lost in rounding."""
-TOLD_AT_REFERENCE = {"genuine_ability", "overfitting", "overfitting_fraction", "spillover"}
+AT_REFERENCE = {*ABILITIES, *EFFECTS}
 """Estimands whose meaning depends on the reference."""
 _SAME = 1e-9
 
@@ -72,7 +73,7 @@ def measure(
         values = _scalar(_log_likelihood(draws, built), parameters)
         found["log_likelihood"] = {"log_likelihood": values}
     every = {name: cells for group in found.values() for name, cells in group.items()}
-    wanted = set(plan.study.quantities)
+    wanted = {_meant(name, found["estimands"]) for name in plan.study.quantities}
     if strict:
         validate_quantities(wanted, {*every, *GROUPS}, plan.source, "quantities")
     measured = {
@@ -93,6 +94,14 @@ def requested_quantities(plan: Plan) -> set[str]:
     """Return the names of quantities and groups that a study requests, or computes with."""
     study = plan.study
     return set(study.quantities).union(*(Expression(t).names for t in study.expressions.values()))
+
+
+def _meant(name: str, known: Container[str]) -> str:
+    """Return the quantity that a study's name stands for, among those that a model has."""
+    # A study that says "genuine_ability" means that of the direct effect where there is no other.
+    stem, by, dim = name.partition("_by_")
+    names = EffectNames.among(known)
+    return name if names is None else f"{names.meant(stem)}{by}{dim}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +177,9 @@ def _expressions(
     values = {
         name: cells.values.reshape(-1, *cells.values.shape[2:]) for name, cells in every.items()
     }
+    names = set().union(*(Expression(text).names for text in plan.study.expressions.values()))
+    stand_ins = {name: _meant(name, every) for name in names - set(values)}
+    values |= {name: values[own] for name, own in stand_ins.items() if own in values}
     computed = {}
     for name, text in plan.study.expressions.items():
         formula, column = Expression(text), f"expressions.{name}"
@@ -192,7 +204,7 @@ def validate_reference(
     # What the cleanest items are depends on what is taken for contamination: of a latent
     # event it is 0, of the probability of that event the smallest one.
     names = {name.split("_by_")[0] for name in requested_quantities(plan)}
-    matters = names & {"estimands", *TOLD_AT_REFERENCE}
+    matters = names & {"estimands", *AT_REFERENCE}
     if estimator.reversed or design.contamination is None or not matters:
         return
     levels = reference_levels(plan.study.reference, design)

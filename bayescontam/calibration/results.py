@@ -134,7 +134,7 @@ class StudyResults:
         --------
         >>> import arviz as az
         >>> results = StudyResults.load("sbc-single")  # doctest: +SKIP
-        >>> az.plot_ecdf_pit(results.ranks(), var_names="overfitting")  # doctest: +SKIP
+        >>> az.plot_ecdf_pit(results.ranks(), var_names="overfitting_direct")  # doctest: +SKIP
         """
         if not self._drawn:
             raise UsageError(

@@ -26,6 +26,7 @@ from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import ExampleLayout, fitting, make_example
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design, crossed_labels
+from bayescontam.model.effect_names import DIRECT
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Layout
 
@@ -142,7 +143,8 @@ class FromExposures:
         self, contamination: FloatArray, accuracy: FloatArray
     ) -> Iterator[tuple[Key, float]]:
         """Yield the true estimands that the study wants, of every model and benchmark."""
-        # Genuine ability is accuracy at the reference contamination. Names that end in `_nominal`
+        # An item gains from its own contamination alone, so that the effect is direct. Genuine
+        # ability is accuracy at the reference contamination. Names that end in `_nominal`
         # are of estimands that follow if it is taken to be the generator's own `genuine`, which
         # is accuracy at contamination 0.
         simulator, level = self._cell.simulator, reference_level(self._plan.study.reference)
@@ -153,12 +155,12 @@ class FromExposures:
         for ending, origin in (("", at), (NOMINAL, np.zeros(len(low)))):
             # No difference of accuracies: without a boost it must be 0 to the last digit.
             over = boost * (mean - origin)
-            cells[f"genuine_ability{ending}"] = simulator.genuine + boost * origin
-            cells[f"overfitting{ending}"] = over
-            cells[f"overfitting_fraction{ending}"] = over / score
-        wanted = self._plan.study.quantities
+            cells[f"{DIRECT.ability}{ending}"] = simulator.genuine + boost * origin
+            cells[f"{DIRECT.overfitting}{ending}"] = over
+            cells[f"{DIRECT.fraction}{ending}"] = over / score
+        wanted = {DIRECT.meant(name) for name in self._plan.study.quantities}
         for name, values in cells.items():
-            if {"estimands", name.removesuffix(NOMINAL)} & {*wanted}:
+            if {"estimands", name.removesuffix(NOMINAL)} & wanted:
                 for m, b in np.ndindex(score.shape):
                     value = float(np.broadcast_to(values, score.shape)[m, b])
                     yield (name, f"model {m + 1} | bench {b + 1}"), value

@@ -23,6 +23,7 @@ from bayescontam._runs import write_json
 from bayescontam._text import printable
 from bayescontam.calibration.study import Plan
 from bayescontam.errors import UsageError
+from bayescontam.model.effect_names import DIRECT, SPILLOVER
 from bayescontam.specs.study import StudySpec
 
 LEVELS = (50, 80, 90, 95)  # probabilities of the intervals, in percent
@@ -48,6 +49,9 @@ may have taken, over all workers: the most that is lost where a run is killed, b
 under way."""
 FAR = 4.0  # difference of two means, in Monte Carlo errors, that chance hardly ever reaches
 FORMAT = 1
+_NAMES, NAMES = "names_of_estimands", 2
+"""Key and version, in a shard, of what estimands are called. 2: by the effect that they are of."""
+_NOMINAL = "_nominal"
 RECORD, COPY = "study.json", "study.toml"  # files of a run's folder, beside its shards
 RESTORE = "put it back from a copy of the run, or run the study in another folder"
 _PACKAGES = ("bayescontam", "pymc", "pytensor", "nutpie", "numpy", "scipy", "arviz", "pandas")
@@ -97,12 +101,27 @@ def _read_shard(path: Path, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
     """Return columns of a shard that has them all."""
     try:
         validate_columns(pq.read_schema(path).names, path)
-        return pd.read_parquet(path, columns=list(columns))
+        rows = pd.read_parquet(path, columns=list(columns))
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(
             f"{printable(str(path))}: cannot be read ({printable(str(error), 200)}); remove it and"
             " run the study again: its replicates alone are made anew"
         ) from error
+    if "quantity" in columns and rows.attrs.get(_NAMES) != NAMES:
+        rows = _renamed(rows)
+    rows.attrs.clear()
+    return rows
+
+
+def _renamed(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of an earlier version, estimands named by the effect that they are of."""
+    # It had one name for the total effect of a fit with spillover and the direct effect of others,
+    # and wrote the estimand of spillover beside the former under the parameter's name.
+    part = (rows["quantity"] == "spillover") & (rows["where"] != "")
+    total = rows["estimator"].isin(rows.loc[part, "estimator"])
+    stem = rows["quantity"].str.extract(rf"^(.*?)((?:_by_.*|{_NOMINAL})?)$")
+    direct = stem[0].map(DIRECT.meant) + stem[1]
+    return rows.assign(quantity=rows["quantity"].where(total, direct).where(~part, SPILLOVER))
 
 
 def validate_columns(columns: Collection[str], path: Path) -> None:
@@ -155,6 +174,7 @@ class Shards:
         replicates = sorted(self._waiting[cell])
         rows = pd.concat([self._waiting[cell][each] for each in replicates], ignore_index=True)
         name = f"{self._plan.cells[cell].hash}-{replicates[0]:06d}.parquet"
+        rows.attrs[_NAMES] = NAMES
         with atomic_path(self._folder / SHARDS / name) as part:
             rows.to_parquet(part, index=False, compression="zstd")
         del self._waiting[cell]
@@ -190,7 +210,7 @@ def tasks_of(plan: Plan, replicates: int, done: set[tuple[str, int]]) -> dict[st
 def audits(rows: pd.DataFrame) -> pd.DataFrame:
     """Compare the means of audited fits with those of the first engine."""
     # A truth that is taken in another way is held against the same estimate.
-    plain = rows[~rows["quantity"].str.endswith("_nominal")]
+    plain = rows[~rows["quantity"].str.endswith(_NOMINAL)]
     first, second = plain[~plain["audit"]], plain[plain["audit"]]
     pairs = second.merge(first, on=list(KEYS), suffixes=("_second", "_first"))
     pairs = pairs[(pairs["mcse_first"] > 0) & (pairs["mcse_second"] > 0)]

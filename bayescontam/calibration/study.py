@@ -16,12 +16,13 @@ from bayescontam.calibration.posterior_sbc import Observed, doubled_spec
 from bayescontam.errors import Fault, SpecError, UsageError
 from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.model.build import BuiltModel
+from bayescontam.model.effect_names import DIRECT
 from bayescontam.specs.base import suggest, validate
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
 
-REPORTED = ("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap")
+REPORTED = ("accuracy", DIRECT.ability, DIRECT.overfitting, DIRECT.fraction, "novelty_gap")
 """Estimands whose truth the published generator knows."""
 HASH_LENGTH = 12  # digits of a cell's hash in the names of its shards
 _WORDS = {
@@ -125,7 +126,8 @@ def plan_of(study: StudySpec, base: Path) -> Plan:
         if study.expressions:
             problem = "needs a simulator with a model spec; 'published' has no parameters of ours"
             raise SpecError([Fault(source, problem, column="expressions")])
-        validate_quantities(set(study.quantities), {*GROUPS, *REPORTED}, source, "quantities")
+        wanted = {DIRECT.meant(name) for name in study.quantities}
+        validate_quantities(wanted, {*GROUPS, *REPORTED}, source, "quantities")
         return Plan(study, specs, None)
     return Plan(study, specs, _load(study.simulator.model, base, study, "simulator.model"))
 

@@ -45,8 +45,9 @@ ITEMS_EXAMPLES = examples(
 # Columns that are left out where the terminal is narrow, in this order.
 _SPARE_OF_FITS = ("left_out", "p_loo", "refits", "divergences", "r_hat", "bad_k", "diff_se", "se")
 _SPARE_OF_RANKS = (
-    "genuine_ability_sd", "accuracy_sd", "mean_rank", "raw_ties", "rank_joint", "p_best",
-    "p_rank_better", "p_rank_worse", "rank_raw", "places_gained", "raw_accuracy",
+    "genuine_ability_sd", "genuine_ability_direct_sd", "accuracy_sd", "mean_rank", "raw_ties",
+    "rank_joint", "p_best", "p_rank_better", "p_rank_worse", "rank_raw", "places_gained",
+    "raw_accuracy",
 )  # fmt: skip
 _MOST = 20
 """Rows that the terminal gets where fewer items are suspects."""
@@ -111,9 +112,22 @@ def compare(
     elif output == "json":
         put_json(table)
     else:
+        print_lines(_estimated(fits))
         print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=_SPARE_OF_FITS)
         names = zip(table["fit"], table["verdict"], strict=True)
         print_lines(f"{printable(name)}: {verdict}" for name, verdict in names)
+
+
+def _estimated(fits: "dict[str, Fit]") -> list[str]:
+    """Return which effect the fits estimate, with their names where they differ in it."""
+    from bayescontam.inference.findings import estimated_effect
+
+    lines: dict[str, list[str]] = {}
+    for name, fit in fits.items():
+        lines.setdefault(estimated_effect(fit.data["estimands"]), []).append(printable(name))
+    if len(lines) == 1:
+        return list(lines)
+    return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
 
 
 def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":
@@ -137,10 +151,11 @@ def rank(
         ),
     ] = None,
     by: Annotated[
-        Literal["genuine_ability", "accuracy"] | None,
+        Literal["genuine_ability", "genuine_ability_direct", "accuracy"] | None,
         Option(
             help="What to rank by; default: genuine ability, or accuracy where contamination was"
-            " not modelled."
+            " not modelled. Without spillover in the fit, genuine_ability stands for"
+            " genuine_ability_direct."
         ),
     ] = None,
     weights: Annotated[
@@ -169,7 +184,7 @@ def rank(
     """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
     with stage(not quiet, f"reading and ranking {printable(path)}"):
-        from bayescontam.inference.findings import lines_in_short, verdict_line
+        from bayescontam.inference.findings import estimated_effect, verdict_line, which_items
         from bayescontam.inference.ranking import rank_models
         from bayescontam.inference.result import Fit
 
@@ -178,10 +193,13 @@ def rank(
     if output == "csv":
         put_csv(ranking.pairs() if pairs else ranking.table, out)
     elif output == "json":
-        put_json(ranking.to_dict() | {"verdict": verdict_line(fit)}, out)
+        note = {"note": estimated_effect(fit.data["estimands"])}
+        put_json(note | ranking.to_dict() | {"verdict": verdict_line(fit)}, out)
     else:
+        print_lines([estimated_effect(fit.data["estimands"])])
         _print_ranking(ranking, pairs)
-        print_lines([*ranking.sentences(), verdict_line(fit), *lines_in_short(fit)])
+        which = f"Which items: {which_items(fit)}"
+        print_lines([*ranking.sentences(), verdict_line(fit), which])
 
 
 def _print_ranking(ranking: "Ranking", pairs: bool) -> None:

@@ -228,17 +228,18 @@ def fit(
 
 def _print_fit(fitted: "Fit", path: Path) -> None:
     """Print what a fit found, and the name of its file."""
-    from bayescontam.inference.findings import lines_in_short, verdict_line
+    from bayescontam.inference.findings import estimated_effect, verdict_line, which_items
     from bayescontam.inference.tables import headline
 
     name = printable(fitted.spec.name, 60)
+    print_lines([estimated_effect(fitted.data["estimands"])])
     print_lines(
         f"Left out of '{name}': {symbol}: {reason}."
         for symbol, reason in fitted.record["left_out"]
         if symbol in _ESSENTIAL
     )
     print_headline(headline(fitted), f"bayescontam summary {quoted(path)} --format csv")
-    print_lines([verdict_line(fitted), *lines_in_short(fitted)])
+    print_lines([verdict_line(fitted), f"Which items: {which_items(fitted)}"])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {printable(path)}."])
 
@@ -351,7 +352,10 @@ def update(
 
 
 def _print_update(updated: "Update") -> None:
+    from bayescontam.inference.findings import estimated_effect
+
     table = updated.estimands()
+    print_lines([estimated_effect(set(table["quantity"]))])
     whole = table[table["concept"] == ""].drop(columns="concept") if "concept" in table else table
     raw = {
         (entry.model, name): score for entry in updated.entries for name, score in entry.raw.items()
@@ -371,14 +375,21 @@ def _wide(table: "pd.DataFrame", keys: list[str]) -> "pd.DataFrame":
     """Return one row for each cell, estimands beside each other."""
     import pandas as pd
 
+    from bayescontam.model.effect_names import ABILITIES, EffectNames
+
     quantities = table["quantity"].unique()
+    names = EffectNames.among(quantities)
+    means, hidden = {"p_best"}, {"novelty_gap"}
+    if names is not None:
+        means, hidden = means | {names.fraction}, {"novelty_gap", "accuracy", *ABILITIES}
+        hidden.discard(names.ability)
     rows = table.pivot(index=keys, columns="quantity", values=["mean", "ci_low", "ci_high"])
     rows = rows.reindex(pd.MultiIndex.from_frame(table[keys].drop_duplicates()))
     wide = rows.iloc[:, :0].droplevel(0, axis=1)
     for name in quantities:
-        if name in ("overfitting_fraction", "p_best"):
+        if name in means:
             wide[name] = rows["mean", name]
-        elif name not in ("novelty_gap", "accuracy") or "genuine_ability" not in quantities:
+        elif name not in hidden:
             wide[name] = rows["mean", name]
             wide[f"{name}_low"], wide[f"{name}_high"] = rows["ci_low", name], rows["ci_high", name]
     wide.columns.name = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = examples(
     "bayescontam plan --items 200,400,800 --models 4 --contamination 0.3 --width 0.1",
-    "bayescontam plan --solve items --models 4 --quantity overfitting --width 0.05",
+    "bayescontam plan --solve items --models 4 --quantity overfitting_direct --width 0.05",
     "bayescontam plan --items 250 --models 2 --generations 1,5,10 --spread sigma_eps=3",
     "bayescontam plan --covariates scan.parquet --items 500 --slope 0.8",
     "bayescontam plan --items 250 --twins 1,3 --controls 0,4",
@@ -85,9 +85,19 @@ def plan(
         ),
     ] = "min_observed",
     quantity: Annotated[
-        Literal["genuine_ability", "overfitting", "slope", "accuracy"],
-        in_targets(help="Estimand whose interval is to be narrow enough."),
-    ] = "genuine_ability",
+        Literal[
+            "genuine_ability_direct",
+            "overfitting_direct",
+            "slope",
+            "accuracy",
+            "genuine_ability",
+            "overfitting",
+        ],
+        in_targets(
+            help="Estimand whose interval is to be narrow enough. Plans are without spillover:"
+            " genuine_ability and overfitting stand for those of the direct effect."
+        ),
+    ] = "genuine_ability_direct",
     width: Annotated[float | None, in_targets(help="Target width of its interval.")] = None,
     level: Annotated[float, in_targets(help="Credible level.")] = 0.95,
     solve: Annotated[

@@ -235,7 +235,7 @@ def summary(
         check_level(level, "--level")
     check_out(output, out, path)
     with stage(not quiet, f"reading and summarising {printable(path)}"):
-        from bayescontam.inference.findings import lines_in_short, verdict_line
+        from bayescontam.inference.findings import estimated_effect, verdict_line, which_items
         from bayescontam.inference.result import Fit
         from bayescontam.inference.tables import by_concept, headline
 
@@ -246,18 +246,21 @@ def summary(
     elif output == "json":
         put_json(_content(fit, table, level), out)
     else:
+        print_lines([estimated_effect(fit.data["estimands"])])
         print_headline(headline(fit, table))
         if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
-        print_lines([verdict_line(fit), *lines_in_short(fit)])
+        print_lines([verdict_line(fit), f"Which items: {which_items(fit)}"])
 
 
 def _content(fit: "Fit", table: "pd.DataFrame", level: float | None) -> dict[str, Any]:
     """Return everything that a summary as JSON holds."""
+    from bayescontam.inference.findings import estimated_effect
     from bayescontam.inference.tables import FIGURES, better_pairs, slopes
 
     hidden = {"format", "checks", "labels"}
     return {
+        "note": estimated_effect(fit.data["estimands"]),
         "record": {name: value for name, value in fit.record.items() if name not in hidden},
         "level": fit.level if level is None else level,
         "checks": [check.to_dict() for check in fit.checks()],

@@ -12,6 +12,7 @@ from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
+from bayescontam.model.effect_names import EffectNames, effect_head
 
 SPILLOVER = "Spillover apart from ability"
 """Name of the check of whether spillover can be distinguished from ability."""
@@ -33,10 +34,11 @@ def design_checks(
     if reference is not None:
         outside = extrapolation(design, reference) > 0  # False where nothing was answered
         names = [design.models[m] for m in np.unique(np.nonzero(outside)[0])]
+        ability = effect_head(EffectNames.of("spillover" in built.terms).ability)
         yield make_check(
             "Reference in observed range", not names, outside.sum(), "0 outside",
-            "Genuine ability is reported at a contamination that was observed.",
-            "Genuine ability is extrapolated beyond the contamination observed for"
+            f"{ability} is reported at a contamination that was observed.",
+            f"{ability} is extrapolated beyond the contamination observed for"
             f" {join_list(names, 5)}: it rests on the form of the dose-response.",
         )  # fmt: skip
     if built.spec.contamination.exposure == "latent":

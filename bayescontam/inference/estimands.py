@@ -24,6 +24,7 @@ from bayescontam.inference.posterior import (
 from bayescontam.inference.summary import ranks
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design, extremes
+from bayescontam.model.effect_names import ABILITIES, DIRECT, EFFECTS, SPILLOVER, TOTAL
 from bayescontam.model.terms import benchmarks_with_two_models
 
 Items = Literal["all", "answered"]
@@ -36,17 +37,8 @@ _CONSTANT = 1e-12
 """Difference of contaminations that are called equal."""
 Reference = str | float
 """``"min_observed"``, ``"zero"`` or a number in [0, 1]."""
-QUANTITIES = (
-    "accuracy",
-    "genuine_ability",
-    "overfitting",
-    "overfitting_fraction",
-    "spillover",
-    "slope",
-    "novelty_gap",
-    "rank",
-)
-"""Estimands of a fit with contamination, in the order in which they are shown."""
+QUANTITIES = ("accuracy", *ABILITIES, *EFFECTS, "slope", "novelty_gap", "rank")
+"""Estimands in the order in which they are shown; none of the total effect without spillover."""
 MOST_DRAWS = 400
 POINTS = 13
 
@@ -358,20 +350,26 @@ def _quantities(cells: dict[str, FloatArray], slope: FloatArray | None) -> dict[
     if "reference" not in cells:
         return {"accuracy": observed, "rank": ranks(observed)}
     genuine = cells["reference"]
-    quantities: dict[str, FloatArray | None]
+    names = TOTAL if "lifted" in cells else DIRECT
     with np.errstate(invalid="ignore", divide="ignore"):
         quantities = {
             "accuracy": observed,
-            "genuine_ability": genuine,
-            "overfitting": observed - genuine,
-            "overfitting_fraction": (observed - genuine) / observed,
-            "spillover": cells["lifted"] - genuine if "lifted" in cells else None,
+            names.ability: genuine,
+            names.overfitting: observed - genuine,
+            names.fraction: (observed - genuine) / observed,
             "novelty_gap": cells["high"] - cells["low"],
             "rank": ranks(genuine),
         }
+    if names.total:
+        lifted = cells["lifted"]
+        quantities |= {
+            DIRECT.ability: lifted,
+            DIRECT.overfitting: observed - lifted,
+            SPILLOVER: lifted - genuine,
+        }
     if slope is not None:
         quantities["slope"] = slope
-    return {name: found for name in QUANTITIES if (found := quantities.get(name)) is not None}
+    return {name: quantities[name] for name in QUANTITIES if name in quantities}
 
 
 def _dataset(quantities: dict[str, FloatArray], design: Design, dim: str) -> xr.Dataset:

@@ -1,6 +1,6 @@
 """What a fit shows, and what it is about, in sentences for pages and the terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Literal
 
 import pandas as pd
@@ -11,7 +11,22 @@ from bayescontam.inference.checks import checks_sentence
 from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.result import Fit
 from bayescontam.inference.tables import headline
+from bayescontam.model.effect_names import EffectNames, effect_words
 
+DIRECT_EFFECT = (
+    "Direct effect only: what items gain from the contamination of others (spillover) stays in"
+    " genuine ability (direct). To identify it: models of one base that differ in contamination"
+    " (twins; column 'base'), or models of different exposure together with benchmarks that no"
+    " model can have met (controls)."
+)
+TOTAL_EFFECT = (
+    "Total effect: what items gain from their own contamination and from that of others"
+    " (spillover) is removed from genuine ability."
+)
+NO_EFFECT = (
+    "No contamination: effects of contamination are not estimated, and accuracy may be due to"
+    " them in part."
+)
 MOST_BENCHMARKS = 4
 """Benchmarks up to which each has sentences of its own."""
 _SPELT = (
@@ -59,56 +74,56 @@ def verdict_line(fit: Fit, table: pd.DataFrame | None = None) -> str:
 def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
     """Return what a fit shows: of contamination, or where there is none which models are best."""
     benchmarks = list(dict.fromkeys(headline["benchmark"]))
-    contaminated = "overfitting_verdict" in headline
+    names = EffectNames.among(headline)
     if len(benchmarks) <= MOST_BENCHMARKS:
         lines = []
         for name in benchmarks:
             rows = headline[headline["benchmark"] == name]
-            found = _effects(rows, "model", smallest) if contaminated else _best(rows)
+            found = _best(rows) if names is None else _effects(rows, names, "model", smallest)
             start = f"{printable(str(name), _NAME_WIDTH)}: " if len(benchmarks) > 1 else ""
             lines.append(start + " ".join(found))
         return lines
     models = headline["model"].nunique()
     size = f"{models:,} model{'s' if models > 1 else ''} on {len(benchmarks):,} benchmarks:"
-    every = _effects(headline, "score", smallest) if contaminated else _most_often_best(headline)
-    return [" ".join([size, *every])]
+    if names is None:
+        return [" ".join([size, *_most_often_best(headline)])]
+    return [" ".join([size, *_effects(headline, names, "score", smallest)])]
 
 
-def _effects(rows: pd.DataFrame, unit: _Unit, smallest: float) -> Iterator[str]:
+def _effects(rows: pd.DataFrame, names: EffectNames, unit: _Unit, smallest: float) -> Iterator[str]:
     """Yield how much of the accuracy is due to contamination, and for whom that is open."""
-    kinds = rows["overfitting_verdict"]
+    kinds, effect = rows[names.verdict], names.effect
     shown = rows[kinds == Overfitting.SHOWN]
-    # What items gain from the contamination of others is removed only where it is estimated.
-    effect = "effect" if "spillover" in rows else "direct effect"
     if len(shown):
-        yield from _shown(shown, unit, len(rows), effect)
+        yield from _shown(shown, names, unit, len(rows))
     else:
         yield from _not_shown(kinds, smallest, effect)
     for kind, text in _OTHERS.items():
         found = rows[kinds == kind]
         if len(found) and not (kind is Overfitting.AT_MOST_SMALL and _all_small(kinds)):
             subject = _counted(len(found), len(rows), unit)
-            size = _range(found["overfitting"])
+            size = _range(found[names.overfitting])
             yield text.format(subject=subject, effect=effect, smallest=smallest, range=size)
 
 
-def _shown(shown: pd.DataFrame, unit: _Unit, of: int, effect: str) -> Iterator[str]:
-    worst: Any = shown.sort_values("overfitting").iloc[-1]
+def _shown(shown: pd.DataFrame, names: EffectNames, unit: _Unit, of: int) -> Iterator[str]:
+    ability, effect = names.ability, names.overfitting
+    worst: Any = shown.sort_values(effect).iloc[-1]
     name = _name(worst, unit)
-    ending = f"when the {effect} of contamination is removed"
+    ending = f"when the {names.effect} of contamination is removed"
     if len(shown) == 1:
         subject = name if of == 1 else f"{_leading(1, of, unit)}, {name},"
-        ends = interval(worst["overfitting_low"], worst["overfitting_high"])
-        yield f"{subject} loses {number(worst['overfitting'])} {ends} of its accuracy {ending}."
+        ends = interval(worst[f"{effect}_low"], worst[f"{effect}_high"])
+        yield f"{subject} loses {number(worst[effect])} {ends} of its accuracy {ending}."
         start = "It falls"
     else:
-        subject, size = _leading(len(shown), of, unit), _range(shown["overfitting"])
+        subject, size = _leading(len(shown), of, unit), _range(shown[effect])
         yield f"{subject} lose {size} of their accuracy {ending}."
         start = f"{name} loses most: it falls"
     yield (
-        f"{start} from a raw accuracy of {number(worst['raw_accuracy'])} to a genuine ability of"
-        f" {number(worst['genuine_ability'])}"
-        f" {interval(worst['genuine_ability_low'], worst['genuine_ability_high'])}{_moved(worst)}."
+        f"{start} from a raw accuracy of {number(worst['raw_accuracy'])} to a"
+        f" {effect_words(ability)} of {number(worst[ability])}"
+        f" {interval(worst[f'{ability}_low'], worst[f'{ability}_high'])}{_moved(worst)}."
     )
 
 
@@ -201,23 +216,12 @@ def _range(values: "pd.Series[float]") -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def estimated(fit: Fit) -> tuple[str, str]:
-    """Return which effect of contamination is estimated: a head and a sentence."""
-    if "identification" not in fit.data:
-        return "No contamination", (
-            "This fit does not estimate effects of contamination: accuracy may be due to it in"
-            " part."
-        )
-    if "spillover" in fit.record["entered"]:
-        return "Direct effect and spillover", (
-            "Genuine ability is without what items gain from their own contamination and from that"
-            " of other items (spillover), the latter as far as models of different mean"
-            " contamination show it."
-        )
-    return "Direct effect only", (
-        "Only what an item gains from its own contamination is removed. What items gain from"
-        " the contamination of other items (spillover) stays in genuine ability."
-    )
+def estimated_effect(estimands: Container[str]) -> str:
+    """Return which effect of contamination estimands are of: the first line of what is shown."""
+    names = EffectNames.among(estimands)
+    if names is None:
+        return NO_EFFECT
+    return TOTAL_EFFECT if names.total else DIRECT_EFFECT
 
 
 def which_items(fit: Fit) -> str:
@@ -236,12 +240,6 @@ def which_items(fit: Fit) -> str:
         f"Estimates average over {which}. Intervals are for these items: for the population that"
         " they were drawn from they would be wider (fit --population)."
     )
-
-
-def lines_in_short(fit: Fit) -> list[str]:
-    """Return for the terminal what is estimated, and for which items."""
-    head, text = estimated(fit)
-    return [f"{head}: {text}", f"Which items: {which_items(fit)}"]
 
 
 def items_of(fit: Fit) -> str:

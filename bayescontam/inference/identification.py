@@ -69,11 +69,11 @@ class Overfitting(StrEnum):
 
 EXPLAINED = {
     Overfitting.SHOWN: (
-        "Scores rise with contamination: the interval of overfitting excludes zero, and so does"
+        "Scores rise with contamination: the interval of the effect excludes zero, and so does"
         " that of the slope that this model's own responses give."
     ),
     Overfitting.AT_MOST_SMALL: (
-        "The whole interval of overfitting lies within ± the smallest effect of interest."
+        "The whole interval of the effect lies within ± the smallest effect of interest."
     ),
     Overfitting.INCONCLUSIVE: (
         "The interval holds zero and effects that matter: neither shown nor ruled out. This is no"
@@ -89,11 +89,11 @@ EXPLAINED = {
         " harder or have wrong keys, and this model spec takes that for an effect of contamination."
     ),
     Overfitting.BY_REFERENCE: (
-        "The reference lies above the contamination of most items and turns the sign of"
-        " overfitting: choose a lower one."
+        "The reference lies above the contamination of most items and turns the sign of the"
+        " effect: choose a lower one."
     ),
     Overfitting.SIGN_ASSUMED: (
-        "The model spec assumes that contamination does not lower scores: that overfitting is"
+        "The model spec assumes that contamination does not lower scores: that the effect is"
         " positive is no finding, its size is."
     ),
     Overfitting.NO_VARIATION: (
@@ -105,7 +105,7 @@ EXPLAINED = {
     ),
     Overfitting.NONE: (
         "Every item is surely clean (contamination 0) for this model, so that no part of the"
-        " score is overfitting."
+        " score is due to contamination."
     ),
 }
 """A sentence for each verdict."""

@@ -22,6 +22,7 @@ from bayescontam.inference.posterior import Draws, accuracy
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import crossed_labels
+from bayescontam.model.effect_names import DIRECT, SPILLOVER, TOTAL, effect_words
 from bayescontam.model.lineage import BASE
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
@@ -184,9 +185,13 @@ class Quantity(NamedTuple):
 
 QUANTITIES = (
     Quantity("accuracy", "accuracy of a model on a benchmark", 0.02, 0.98),
-    Quantity("genuine_ability", "its accuracy at the reference contamination", 0.02, 0.98),
-    Quantity("overfitting", "accuracy less genuine ability", -0.5, 0.5),
-    Quantity("overfitting_fraction", "overfitting as a share of accuracy", -1.0, 0.9),
+    Quantity(TOTAL.ability, "its accuracy without the effect of contamination", 0.02, 0.98),
+    Quantity(DIRECT.ability, "its accuracy without the direct effect alone", 0.02, 0.98),
+    Quantity(TOTAL.overfitting, "accuracy less genuine ability: the total effect", -0.5, 0.5),
+    Quantity(DIRECT.overfitting, "what items gain from their own contamination", -0.5, 0.5),
+    Quantity(SPILLOVER, "what items gain from the contamination of others", -0.5, 0.5),
+    Quantity(TOTAL.fraction, "the total effect as a share of accuracy", -1.0, 0.9),
+    Quantity(DIRECT.fraction, "the direct effect as a share of accuracy", -1.0, 0.9),
     Quantity("novelty_gap", "accuracy at the largest contamination less the smallest", -0.8, 0.8),
     Quantity("slope", "log-odds from surely clean to surely contaminated", -4.0, 4.0),
     Quantity("model_difference", "accuracies of two models on one benchmark, A − B", -0.8, 0.8),
@@ -257,7 +262,7 @@ class Implied:
         """Return the name of a quantity in words."""
         if quantity == "unit_accuracy":
             return f"accuracy by {printable(self.spec.ability.by, 20)}"
-        return quantity.replace("_", " ")
+        return effect_words(quantity)
 
     def is_reported(self, name: str) -> bool:
         """Return whether nearly all values of a quantity are finite."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count, islice, product
 from string import ascii_lowercase
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,10 +25,11 @@ from bayescontam.inference.summary import (
     ranks,
     simultaneous_intervals,
 )
+from bayescontam.model.effect_names import TOTAL, EffectNames
 from bayescontam.specs.base import suggest
 
 Group = tuple[int, ...]
-By = Literal["genuine_ability", "accuracy"]
+By = Literal["genuine_ability", "genuine_ability_direct", "accuracy"]
 Weighting = Literal["benchmark", "item"]
 WEIGHTINGS: tuple[Weighting, ...] = ("benchmark", "item")
 MOST_LETTERED = 200
@@ -267,9 +268,10 @@ class Ranking:
         ``model``; ``groups``: letters, two models share one if and only if they cannot be
         distinguished, empty where there are more than 200 models; ``n_alike``: from how many
         other models this one cannot be distinguished;
-        ``genuine_ability`` (or ``accuracy``): posterior mean of the average over benchmarks,
-        with ``_sd``, ``_low`` and ``_high`` (equal-tailed interval); ``rank`` (median, 1 =
-        best) with ``rank_low, rank_high`` (interval of this rank)
+        ``genuine_ability`` (or ``genuine_ability_direct``, or ``accuracy``: that which is
+        ranked): posterior mean of the average over benchmarks, with ``_sd``, ``_low`` and
+        ``_high`` (equal-tailed interval); ``rank`` (median, 1 = best) with
+        ``rank_low, rank_high`` (interval of this rank)
         and ``rank_joint_low, rank_joint_high`` (intervals that hold all ranks at once);
         ``mean_rank``; ``p_best``; ``raw_accuracy``: the observed score, averaged alike;
         ``rank_raw``: its rank, ties share the better one; ``raw_ties``: how many other
@@ -286,7 +288,8 @@ class Ranking:
     compared : Compared
         Models and benchmarks that are compared, and which are not.
     by : str
-        What is ranked: ``"genuine_ability"`` or ``"accuracy"``.
+        What is ranked: ``"genuine_ability"``, ``"genuine_ability_direct"`` or
+        ``"accuracy"``.
     weights : str
         ``"benchmark"`` or ``"item"``.
     level : float
@@ -418,9 +421,11 @@ def rank_models(
         Benchmarks to average over; default: all. Only models that answered every one of
         them are ranked; the others are named in ``compared.left_out``. All must be such
         that models can be compared on them, see `Fit.ranked`.
-    by : {"genuine_ability", "accuracy"}, optional
-        What is ranked, on the probability scale. Default: genuine ability, or accuracy
-        where the fit has no contamination.
+    by : {"genuine_ability", "genuine_ability_direct", "accuracy"}, optional
+        What is ranked, on the probability scale. ``"genuine_ability"`` is without the total
+        effect of contamination or, where the fit has no spillover, stands for
+        ``"genuine_ability_direct"``, which is without the direct effect. Default: genuine
+        ability, or accuracy where the fit has no contamination.
     weights : {"benchmark", "item"}, default "benchmark"
         What counts alike in the average: each benchmark, or each item of any.
     level : float, optional
@@ -509,15 +514,16 @@ def distinguished(p_better: FloatArray, level: float) -> np.ndarray[Any, np.dtyp
 
 
 def _by(fit: Fit, by: str | None) -> By:
-    known: list[By] = ["genuine_ability", "accuracy"]
-    if by is not None and by not in known:
-        raise UsageError(f"by: got {by!r}; allowed are 'genuine_ability' or 'accuracy'")
-    known = [name for name in known if name in fit.data["estimands"]]
-    if by is not None and by not in known:
+    if by is not None and by not in get_args(By):
+        raise UsageError(f"by: got {by!r}; allowed are {join_list(get_args(By))}")
+    names = EffectNames.among(fit.data["estimands"])
+    if names is None and by not in (None, "accuracy"):
         raise UsageError(
             f"by: got {by!r}, but contamination was not modelled in this fit; rank by 'accuracy'"
         )
-    return known[0] if by is None else by
+    if names is None:
+        return "accuracy"
+    return cast("By", names.meant(by or TOTAL.ability))
 
 
 def _averaged(values: xr.DataArray, compared: Compared) -> FloatArray:

@@ -31,10 +31,12 @@ from bayescontam.inference.stored import (
     aligned,
     labelled,
     rebuild_responses,
+    renamed,
     unlabelled,
 )
 from bayescontam.inference.summary import p_superior, summarise
 from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames
 from bayescontam.specs.model import ModelSpec, restored_spec
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
-EFFECTS = ("overfitting", "overfitting_fraction", "spillover", "novelty_gap")
+_ZERO = (*EFFECTS, "novelty_gap")
 """Estimands that are zero by definition where contamination is what the reference is."""
 _PAIR = ["model", "benchmark"]
 Labels = np.ndarray
@@ -94,7 +96,7 @@ class Fit(Stored):
 
     @classmethod
     def _read(cls, tree: xr.DataTree) -> xr.DataTree:
-        return labelled(tree)
+        return labelled(renamed(tree))
 
     def __repr__(self) -> str:
         sizes = self.data["estimands"].sizes
@@ -165,7 +167,14 @@ class Fit(Stored):
         pandas.DataFrame
             ``model, benchmark, quantity, mean, sd, ci_low, ci_high, ess_bulk, ess_tail,
             r_hat, p_positive, verdict, mcse_mean``; ``verdict`` is that on slopes and on
-            overfitting, and empty elsewhere. An effect that is zero by definition, since
+            overfitting, and empty elsewhere. Quantities are ``accuracy`` and ``rank``, with
+            contamination ``slope`` and ``novelty_gap`` too. Where the fit has a term for
+            spillover, ``genuine_ability`` is without the total effect, ``overfitting``, whose
+            parts are ``overfitting_direct`` and ``overfitting_spillover``;
+            ``genuine_ability_direct`` is without the direct effect, and
+            ``overfitting_fraction`` the total as a share of accuracy. Without spillover there
+            are ``genuine_ability_direct``, ``overfitting_direct`` and
+            ``overfitting_fraction_direct``. An effect that is zero by definition, since
             contamination does not vary or the model is clean, has no interval; where nothing
             can be estimated its mean is NaN too. Where abilities vary over concepts there is
             a column ``concept``, empty in the rows for whole benchmarks.
@@ -190,11 +199,13 @@ class Fit(Stored):
         keys = pd.MultiIndex.from_frame(table.loc[slopes, _PAIR])
         verdicts = self.data["identification"]["verdict"].to_series()
         table.loc[slopes, "verdict"] = verdicts.reindex(keys).to_numpy()
-        rows = (table["quantity"] == "overfitting") & whole
+        names = EffectNames.among(self.data["estimands"])
+        assert names is not None
+        rows = (table["quantity"] == names.overfitting) & whole
         own = table[rows].set_index(_PAIR)
         found = overfitting_verdicts(self.data, self._spilled(), own, self.smallest_effect)
         table.loc[rows, "verdict"] = found.to_numpy()
-        fixed = table["quantity"].isin(EFFECTS) & (table["sd"] == 0)
+        fixed = table["quantity"].isin(_ZERO) & (table["sd"] == 0)
         table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
         pairs = pd.MultiIndex.from_frame(table[_PAIR])
         unknown = (found.reindex(pairs) == Overfitting.NO_VARIATION).to_numpy()
@@ -253,8 +264,11 @@ class Fit(Stored):
         pandas.DataFrame
             ``model, benchmark, raw_accuracy``; with contamination ``genuine_ability`` and
             ``overfitting`` (posterior means, probability scale), each with ``_low`` and
-            ``_high``, and ``overfitting_verdict``; ranks by both scores. `estimands` has
-            every quantity, one row each.
+            ``_high``, ``overfitting_direct`` and ``overfitting_spillover`` likewise, and
+            ``overfitting_verdict``. Without a term for spillover these are
+            ``genuine_ability_direct``, ``overfitting_direct`` and
+            ``overfitting_direct_verdict``. Ranks by both scores. `estimands` has every
+            quantity, one row each.
         """
         from bayescontam.inference.tables import headline
 
@@ -282,7 +296,8 @@ class Fit(Stored):
         pandas.DataFrame
             ``model, benchmark``; ``…_prior`` and ``…_likelihood`` (cumulative Jensen-Shannon
             distance of genuine ability, overfitting and slope when that part of the model is
-            scaled), ``diagnosis``. Empty where contamination is not modelled.
+            scaled), ``diagnosis``. Names are those of `estimands`. Empty where contamination
+            is not modelled.
 
         References
         ----------
@@ -354,7 +369,7 @@ class Fit(Stored):
         Parameters
         ----------
         *quantities : str
-            Such as ``"genuine_ability"``; default: all.
+            Such as ``"genuine_ability_direct"``; default: all.
 
         Returns
         -------
@@ -505,7 +520,8 @@ class Fit(Stored):
         bayescontam.rank_models : Ranks and pairs across benchmarks.
         """
         estimands = self.data["estimands"].to_dataset()
-        name = "genuine_ability" if "genuine_ability" in estimands else "accuracy"
+        names = EffectNames.among(estimands)
+        name = "accuracy" if names is None else names.ability
         ability = estimands[name].transpose("chain", "draw", "model", "benchmark")
         models, benchmarks = ability["model"].to_numpy(), ability["benchmark"].to_numpy()
         better = np.full((len(models), len(models), len(benchmarks)), np.nan)
@@ -547,8 +563,9 @@ class Fit(Stored):
             location, as a model spec would say it; ``"own"``: only that of the row's, given
             where there are several), ``model``, ``benchmark`` and ``location`` (log-odds by
             which surely contaminated items are harder than clean ones; negative: easier).
-            ``genuine_ability, overfitting, slope`` with ``_low`` and ``_high`` (equal-tailed
-            interval at the level of the fit) and ``p_positive`` (of overfitting); NaN outside
+            ``genuine_ability, overfitting, slope`` (the former two with ``_direct`` where the
+            fit has no spillover) with ``_low`` and ``_high`` (equal-tailed interval at the
+            level of the fit) and ``p_positive`` (of overfitting); NaN outside
             ``reach_low`` to ``reach_high``, where weights cannot be trusted: ``pareto_k`` is
             above 0.7, or ``ess`` (independent draws that the less certain end of
             overfitting's interval is worth) below 200. ``sign_at`` is the nearest location at
@@ -560,8 +577,8 @@ class Fit(Stored):
         ----------
         Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646.
         """
-        known = "confounding" in self.data
-        return confounding_table(self.data["confounding"].to_dataset() if known else None)
+        curves = self.data["confounding"].to_dataset() if "confounding" in self.data else None
+        return confounding_table(curves, EffectNames.among(self.data["estimands"]) or DIRECT)
 
     def report(
         self,

@@ -14,6 +14,7 @@ from bayescontam._types import FloatArray
 from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.inference.summary import DrawWeights, convergence
 from bayescontam.model.build import BuiltModel
+from bayescontam.model.effect_names import DIRECT, EffectNames
 from bayescontam.model.effects import guess_priors
 from bayescontam.model.priors import distribution, is_stretched, stretch_of_draws
 from bayescontam.specs.priors import Beta, Dirichlet, Logistic, Normal, Prior, StudentT
@@ -28,8 +29,6 @@ STEPS = np.array([*(-step for step in reversed(_STEPS)), 0.0, *_STEPS])
 FEWEST = 200
 """Independent draws that both ends of an interval must be worth. An end is then known to about a
 fifth of the posterior standard deviation."""
-QUANTITIES = ("genuine_ability", "overfitting", "slope")
-"""Estimands that are reported along the locations."""
 _WORDS = ("negative", "uncertain", "positive")
 _ENDS = ("", "_low", "_high")
 _KEYS = ("changed", "model", "benchmark")
@@ -243,9 +242,14 @@ def shifted_curves(
     return result.assign(own_location=prior.mu, level=level, reason="")
 
 
-def confounding_table(curves: xr.Dataset | None) -> pd.DataFrame:
+def reported(names: EffectNames) -> tuple[str, ...]:
+    """Return the estimands whose dependence on priors is reported."""
+    return names.ability, names.overfitting, "slope"
+
+
+def confounding_table(curves: xr.Dataset | None, names: EffectNames = DIRECT) -> pd.DataFrame:
     """Return curves as a table."""
-    figures = [f"{name}{end}" for name in QUANTITIES for end in _ENDS]
+    figures = [f"{name}{end}" for name in reported(names) for end in _ENDS]
     spans = ["p_positive", "pareto_k", "ess", "reach_low", "reach_high", "sign_at", "sign"]
     columns = [*_KEYS, "location", *figures, *spans]
     if curves is None or curves["reason"].item():
@@ -264,11 +268,14 @@ def _curves(
     level: float,
 ) -> xr.Dataset:
     """Return the figures of every cell by weights, dims (location, benchmark[, draw])."""
-    draws = {name: estimands[name].to_numpy() for name in QUANTITIES}
-    cells, dims = draws["overfitting"].shape[2:], ("location", "model", "benchmark")
-    efficiency = _efficiency(draws["overfitting"])
+    effect = EffectNames.among(estimands)
+    assert effect is not None
+    quantities = reported(effect)
+    draws = {name: estimands[name].to_numpy() for name in quantities}
+    cells, dims = draws[effect.overfitting].shape[2:], ("location", "model", "benchmark")
+    efficiency = _efficiency(draws[effect.overfitting])
     trusted = pareto_k <= max_pareto_k(share.shape[2])
-    names = [f"{name}{end}" for name in QUANTITIES for end in _ENDS]
+    names = [f"{name}{end}" for name in quantities for end in _ENDS]
     along = {name: np.full((len(locations), *cells), np.nan) for name in (*names, "p_positive")}
     ess = np.empty((len(locations), *cells))
     spans = {name: np.full(cells, np.nan) for name in ("reach_low", "reach_high", "sign_at")}
@@ -278,15 +285,15 @@ def _curves(
         found = {
             name: _figures(values[..., *cell], share[:, b], level) for name, values in draws.items()
         }
-        ess[:, *cell] = found["overfitting"][:, 4] * efficiency[cell]
-        overfitting = draws["overfitting"][..., *cell]
+        ess[:, *cell] = found[effect.overfitting][:, 4] * efficiency[cell]
+        overfitting = draws[effect.overfitting][..., *cell]
         if np.isnan(overfitting).any():  # not answered
             continue
         reached = reliable_range(trusted[:, b] & (ess[:, *cell] >= FEWEST), own)
-        for name in QUANTITIES:
+        for name in quantities:
             for i, end in enumerate(_ENDS):
                 along[f"{name}{end}"][reached, *cell] = found[name][reached, i]
-        chance = found["overfitting"][reached, 3]
+        chance = found[effect.overfitting][reached, 3]
         along["p_positive"][reached, *cell] = chance
         spans["reach_low"][cell], spans["reach_high"][cell] = locations[reached][[0, -1]]
         signs[cell] = "zero by definition"

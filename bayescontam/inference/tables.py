@@ -7,7 +7,8 @@ import xarray as xr
 from bayescontam.errors import UsageError
 from bayescontam.inference.ranking import Ranking, rank_models
 from bayescontam.inference.result import Fit
-from bayescontam.inference.sensitivity import THRESHOLD
+from bayescontam.inference.sensitivity import THRESHOLD, reported
+from bayescontam.model.effect_names import DIRECT, EffectNames, effect_words
 
 FIGURES = (
     "own_slope",
@@ -37,22 +38,21 @@ _TAILS = {"low_99": 0.005, "low_95": 0.025, "median": 0.5, "high_95": 0.975, "hi
 def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row for each model and benchmark: the scores and what they are worth."""
     wide = _wide(_whole(fit, estimands))
-    contaminated = "slope" in wide.columns.get_level_values(0)
-    ability = "genuine_ability" if contaminated else "accuracy"
+    names = EffectNames.among(wide.columns.get_level_values(0))
     raw = fit.raw_accuracy().to_series().reindex(wide.index)
     benchmark = wide.index.get_level_values("benchmark").astype(str)
     ranked, same = (
         known.reindex(benchmark).to_numpy() for known in (fit.ranked(), fit.same_items())
     )
     table = pd.DataFrame({"raw_accuracy": raw}, index=wide.index)
-    shown = [ability, "overfitting", "spillover"] if contaminated else [ability]
-    for name in (name for name in shown if (name, "mean") in wide):
+    shown = ("accuracy",) if names is None else (names.ability, names.overfitting, *names.parts)
+    for name in shown:
         for column, suffix in _INTERVAL.items():
             table[name + suffix] = wide[name, column]
-    if contaminated:
-        table["overfitting_fraction"] = wide["overfitting_fraction", "mean"]
+    if names is not None:
+        table[names.fraction] = wide[names.fraction, "mean"]
         table["slope_verdict"] = wide["slope", "verdict"]
-        table["overfitting_verdict"] = wide["overfitting", "verdict"]
+        table[names.verdict] = wide[names.overfitting, "verdict"]
     table["rank_raw"] = _ranks(raw).where(same)
     table["rank"] = _median_ranks(fit).reindex(wide.index).where(ranked)
     for column, found in _OF_RANKS.items():
@@ -79,8 +79,8 @@ def by_concept(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
         return pd.DataFrame(columns=[*_PAIR, "concept", "items", "raw_accuracy"])
     keys = [*_PAIR, "concept"]
     wide = _wide(estimands[estimands["concept"] != ""], keys)
-    names = wide.columns.get_level_values(0)
-    ability = "genuine_ability" if "genuine_ability" in names else "accuracy"
+    names = EffectNames.among(wide.columns.get_level_values(0))
+    ability = "accuracy" if names is None else names.ability
     table = _raw_by_concept(fit).reindex(wide.index)
     for column, suffix in _INTERVAL.items():
         table[ability + suffix] = wide[ability, column]
@@ -97,7 +97,7 @@ def checks(fit: Fit) -> pd.DataFrame:
 
 def sensitivity(fit: Fit) -> pd.DataFrame:
     """Return one row for each model and benchmark: how much the prior decides."""
-    quantities = ("genuine_ability", "overfitting", "slope")
+    quantities = reported(EffectNames.among(fit.data["estimands"]) or DIRECT)
     columns = [f"{name}_{kind}" for name in quantities for kind in ("prior", "likelihood")]
     if "sensitivity" not in fit.data:
         return pd.DataFrame(columns=[*_PAIR, *columns, "diagnosis"])
@@ -124,7 +124,7 @@ def _diagnosis(
     moved = [name for name in quantities if row[f"{name}_prior"] > THRESHOLD]
     if not moved:
         return "The data decide."
-    names = ", ".join(name.replace("_", " ") for name in moved)
+    names = ", ".join(map(effect_words, moved))
     # Where the data took most of the prior's variance away they decide, whatever a little more
     # of their weight would do.
     weak = [
@@ -133,7 +133,7 @@ def _diagnosis(
         if not row[f"{name}_likelihood"] > THRESHOLD and not contraction[name] > INFORMED
     ]
     if weak:
-        names = ", ".join(name.replace("_", " ") for name in weak)
+        names = ", ".join(map(effect_words, weak))
         return f"The prior decides much of: {names}; the data inform little on it."
     return f"The prior matters for: {names}; vary it and see whether the conclusion stays."
 

@@ -14,6 +14,7 @@ from bayescontam.data.measures import Scale
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
+from bayescontam.model.effect_names import effect_words
 from bayescontam.model.effects import add_effects, add_guess
 from bayescontam.model.likelihood import (
     add_model_by_item,
@@ -193,8 +194,8 @@ def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
 
     >>> in_words("delta", {"item": 3184})
     'difficulty of item 3184'
-    >>> in_words("genuine_ability", {"model": "m", "benchmark": "b"})
-    'genuine ability of m on b'
+    >>> in_words("genuine_ability_direct", {"model": "m", "benchmark": "b"})
+    'genuine ability (direct) of m on b'
     >>> in_words("threshold", {"source": "web"})
     'threshold[web]'
     """
@@ -203,7 +204,7 @@ def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
         labels["unit"] = labels.get("concept") or labels.get("benchmark", "")
     words = _WORDS.get(name)
     if words is None and {"model", "unit"} <= set(labels):
-        words = f"{name.replace('_', ' ')} of {{model}} on {{unit}}"
+        words = f"{effect_words(name)} of {{model}} on {{unit}}"
     if words is None:
         return name + (f"[{', '.join(labels.values())}]" if labels else "")
     # A spread without a dim is one for all.

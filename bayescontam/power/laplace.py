@@ -10,6 +10,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from bayescontam._types import FloatArray
 from bayescontam.model.design import Design
+from bayescontam.model.effect_names import DIRECT
 from bayescontam.model.effects import variance_components, zero_sum_basis
 from bayescontam.model.likelihood import accuracy, log_likelihood
 from bayescontam.model.predictor import contamination_shift, linear_predictor
@@ -21,8 +22,8 @@ from bayescontam.specs.priors import Normal
 
 _STEP = 0.05
 """Distance in log-odds between tabulated centres; between them values are nearly straight."""
-QUANTITIES = ("accuracy", "genuine_ability", "overfitting", "slope")
-"""Estimands that are approximated, in the order of the results."""
+QUANTITIES = ("accuracy", DIRECT.ability, DIRECT.overfitting, "slope")
+"""Estimands that are approximated, in the order of the results; no design has spillover."""
 _CHUNK = 1_000_000  # numbers held at once in each array
 _NEWTON = 12  # most Newton steps
 _NEAR = 0.01  # length of a Newton step, in prior standard deviations, below which the mode is found

@@ -18,18 +18,23 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference
 from bayescontam.inference.identification import POWER
 from bayescontam.inference.summary import LEVEL
+from bayescontam.model.effect_names import DIRECT
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.scenario import MOST_PAIRS, Assumptions, SampleSizes, Scenario
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 
-Quantity = Literal["accuracy", "genuine_ability", "overfitting", "slope"]
+Quantity = Literal[
+    "genuine_ability_direct", "overfitting_direct", "slope", "accuracy", "genuine_ability",
+    "overfitting",
+]  # fmt: skip
 Unknown = Literal["items", "models", "generations"]
 MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
 """Largest size that is tried."""
 _CLOSE = 1.05  # ratio of two sizes, one too small and one large enough, at which the search ends
-SPARE = ("p_width_mcse", "power_mcse", "true_overfitting")
+TRUE = f"true_{DIRECT.overfitting}"
+SPARE = ("p_width_mcse", "power_mcse", TRUE)
 """Columns of a plan that a narrow terminal leaves out."""
 _SIZES = ("models", "benchmarks", "generations")
 _WHY = {
@@ -50,7 +55,7 @@ class PowerRequest:
     """What a design should give."""
 
     # estimand whose interval is planned, of each contaminated model on each benchmark
-    quantity: Quantity = "genuine_ability"
+    quantity: Quantity = "genuine_ability_direct"
     # wanted width of its interval: on the probability scale, of a slope in log-odds
     width: float | None = None
     assurance: float = 0.8  # probability with which an interval should be that narrow
@@ -73,6 +78,11 @@ class PowerRequest:
         check_level(self.level)
         if not isinstance(self.data_sets, Integral) or not 10 <= self.data_sets <= 100_000:
             raise UsageError(f"data_sets: got {self.data_sets!r}; allowed is 10 to 100,000")
+
+    @property
+    def estimand(self) -> str:
+        """The estimand that is planned, by its own name."""
+        return DIRECT.meant(self.quantity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +116,7 @@ def expected_precision(
     with np.errstate(divide="ignore"):
         precision = np.maximum(1 / sd[:, 3] ** 2 - 1 / prior, 0.0)
         detectable = (z + norm.ppf(POWER)) / np.sqrt(precision)
-    widths = 2 * z * sd[:, QUANTITIES.index(wish.quantity)]
+    widths = 2 * z * sd[:, QUANTITIES.index(wish.estimand)]
     shown = np.abs(mean[:, 2]) > z * sd[:, 2]
     return Expected(widths, shown, detectable, np.stack(true))
 
@@ -140,7 +150,7 @@ def expected_row(scene: Scenario, wish: PowerRequest, expected: Expected) -> dic
         "models": sizes.models,
         "benchmarks": sizes.benchmarks,
         "generations": sizes.generations,
-        "quantity": wish.quantity,
+        "quantity": wish.estimand,
         "width": middle,
         "width_low": low,
         "width_high": high,
@@ -149,7 +159,7 @@ def expected_row(scene: Scenario, wish: PowerRequest, expected: Expected) -> dic
         row["p_width"], row["p_width_mcse"] = _share(expected.widths <= wish.width)
     row["power"], row["power_mcse"] = _share(expected.shown)
     row["detectable_slope"] = float(np.median(expected.detectable))
-    row["true_overfitting"] = float(expected.overfitting.mean())
+    row[TRUE] = float(expected.overfitting.mean())
     return row
 
 
@@ -175,7 +185,7 @@ class PowerAnalysis:
         (median of the interval's width over data sets, with ``width_low`` and ``width_high``,
         its 10 % and 90 % quantiles), ``p_width`` (probability of the wanted width), ``power``
         (probability that overfitting is shown), both with a Monte Carlo error ``_mcse``,
-        ``detectable_slope`` (log-odds), ``true_overfitting``.
+        ``detectable_slope`` (log-odds), ``true_overfitting_direct``.
     sizes : SampleSizes or None
         The smallest design that suffices, where one was solved for and found.
     sentence : str
@@ -308,7 +318,7 @@ def power_analysis(
     sizes: SampleSizes | Sequence[SampleSizes],
     assumptions: Assumptions | None = None,
     *,
-    quantity: Quantity = "genuine_ability",
+    quantity: Quantity = "genuine_ability_direct",
     width: float | None = None,
     assurance: float = 0.8,
     level: float = LEVEL,
@@ -333,8 +343,9 @@ def power_analysis(
         Designs; one, where `solve` is given.
     assumptions : Assumptions, optional
         What is supposed to be true. Default: ``Assumptions()``.
-    quantity : {"genuine_ability", "accuracy", "overfitting", "slope"}
-        Estimand whose interval is planned.
+    quantity : {"genuine_ability_direct", "accuracy", "overfitting_direct", "slope"}
+        Estimand whose interval is planned. Plans are for fits without spillover:
+        ``"genuine_ability"`` and ``"overfitting"`` stand for those of the direct effect.
     width : float, optional
         Wanted width of its interval: probability scale, of a slope log-odds.
     assurance : float, default 0.8
@@ -399,10 +410,10 @@ def plan_notes(table: pd.DataFrame, truth: Assumptions, wish: PowerRequest, seed
     known = "".join(f", {name} = {value:g}" for name, value in truth.spreads.items())
     return [
         *([f"Everywhere: {sizes}."] if sizes else []),
-        f"width: of the {100 * wish.level:g} % interval of {wish.quantity}; median and central"
+        f"width: of the {100 * wish.level:g} % interval of {wish.estimand}; median and central"
         f" 80 % over {wish.data_sets} simulated data sets, by a fast approximation.",
-        "power: probability that the interval of overfitting excludes zero. Monte Carlo error"
-        f" of probabilities: at most {table.filter(like='_mcse').to_numpy().max():.2g}.",
+        f"power: probability that the interval of {DIRECT.overfitting} excludes zero. Monte Carlo"
+        f" error of probabilities: at most {table.filter(like='_mcse').to_numpy().max():.2g}.",
         f"Assumed: accuracy {truth.accuracy:g}, mean slope {truth.slope:g}{known};"
         f" other spreads drawn from their priors. Seed {seed}.",
     ]

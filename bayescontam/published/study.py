@@ -34,6 +34,7 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
+from bayescontam.model.effect_names import effect_words
 from bayescontam.parallel import usable_cores
 from bayescontam.published.findings import RECORD, Comparison, Findings, Record
 from bayescontam.scan.results import Scan
@@ -181,7 +182,7 @@ class Study:
         """Return a printed number beside ours: mean, low and high."""
         row = self.printed(quantity, where)
         value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-        words, shown = quantity.replace("_", " "), where if label is None else label
+        words, shown = effect_words(quantity), where if label is None else label
         return Comparison(words, shown, value, low, high, *ours, reason, str(row["source"]))
 
     def table(self, name: str) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from bayescontam._format import level_text
 from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.ranking import Ranking, compact_letters
 from bayescontam.inference.result import Fit
+from bayescontam.model.effect_names import EffectNames, effect_words
 from bayescontam.report.format import in_file
 from bayescontam.report.plots import (
     BLUE,
@@ -73,8 +74,8 @@ _DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
 def raw_against_genuine(fit: Fit, headline: pd.DataFrame) -> Picture:
     """Draw raw accuracy beside genuine ability, model by model, a panel for each benchmark."""
     ability, words = ability_of(headline)
-    score = "overfitting" if ability == "genuine_ability" else "raw_accuracy"
-    shown, note = part(headline, score, "headline")
+    names = EffectNames.among(headline)
+    shown, note = part(headline, names.overfitting if names else "raw_accuracy", "headline")
     columns = {ability: "mean", f"{ability}_low": "low", f"{ability}_high": "high"}
     intervals = shown.rename(columns=columns).assign(kind=_kinds(shown))
     models = by_score(shown, ability)
@@ -86,19 +87,21 @@ def raw_against_genuine(fit: Fit, headline: pd.DataFrame) -> Picture:
         figures.append(figure)
     level = level_text(fit.level)
     caption = "Diamond: raw accuracy, the observed score."
-    if ability == "accuracy":
+    if names is None:
         caption += f" Circle: accuracy that the fit infers, with its {level} interval.{note}"
     else:
         caption += (
-            f" Other marks: {words} with its {level} interval. They differ by overfitting and by"
-            f" the chance that is in an observed score.{note}"
+            f" Other marks: {words} with its {level} interval. They differ by"
+            f" {effect_words(names.overfitting)} and by the chance that is in an observed"
+            f" score.{note}"
         )
     title, alt = f"Raw accuracy and {words}", _ability_alt(shown, ability, words)
     return finish(figures[0], "raw-genuine", title, alt, caption, narrow=figures[1])
 
 
 def _kinds(table: pd.DataFrame) -> "pd.Series[str]":
-    return table.get("overfitting_verdict", pd.Series("ability", table.index))
+    names = EffectNames.among(table)
+    return table[names.verdict] if names else pd.Series("ability", table.index)
 
 
 def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:
@@ -107,9 +110,10 @@ def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:
         f" {shown['benchmark'].nunique()} benchmarks: raw accuracy"
         f" {numbers(shown['raw_accuracy'])}, {words} {numbers(shown[ability])}."
     )
-    if ability == "accuracy":
+    names = EffectNames.among(shown)
+    if names is None:
         return text
-    worst = shown.iloc[int(shown["overfitting"].to_numpy().argmax())]
+    worst = shown.iloc[int(shown[names.overfitting].to_numpy().argmax())]
     name, benchmark = plain_labels([worst["model"]])[0], plain_labels([worst["benchmark"]])[0]
     return (
         f"{text} Largest gap: {name} on {benchmark}, {worst['raw_accuracy']:.3f} raw and"
@@ -150,15 +154,16 @@ def verdict_legend(
     """Explain the marks of a picture that shows these verdicts."""
     marks = [mark("Raw accuracy", **RAW)] if raw else []
     for kind in dict.fromkeys(kinds):
-        label = f"{words} (overfitting: {kind})" if raw else f"{words}: {kind}"
+        label = f"{words}; effect: {kind}" if raw else f"{words}: {kind}"
         marks.append(mark(words if kind == "ability" else label, **STYLES[kind], ms=5.5))
     legend(figure, marks, columns)
 
 
 def ability_of(table: pd.DataFrame) -> tuple[str, str]:
     """Return column and words of what models are compared by."""
-    ability = "genuine_ability" if "genuine_ability" in table else "accuracy"
-    return ability, ability.replace("_", " ")
+    names = EffectNames.among(table)
+    ability = "accuracy" if names is None else names.ability
+    return ability, effect_words(ability)
 
 
 def by_score(table: pd.DataFrame, score: str) -> list[str]:
@@ -179,7 +184,7 @@ def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]
         most = min(max(MOST_MARKS // rows, LEAST_PANELS), most)
     for dim, count in (("benchmark", most), ("model", MOST_MODELS)):
         size = table[score].abs().groupby(table[dim], sort=False).max().sort_values()
-        which = f"largest {score.replace('_', ' ')}"
+        which = f"largest {effect_words(score)}"
         drawn, missing = first_of(size.index[::-1], count, f"{dim}s", which)
         note += missing
         table = table[table[dim].isin(drawn)]
@@ -264,7 +269,7 @@ def ranking_picture(ranking: Ranking) -> Picture:
         for group in ranking.groups
         if (at := np.flatnonzero(table["model"].isin(group).to_numpy())).size
     ][:MOST_GROUPS]
-    words, level = ranking.by.replace("_", " "), level_text(ranking.level)
+    words, level = effect_words(ranking.by), level_text(ranking.level)
     side = 0.3 + min(0.2 * len(groups), 2.4)
     figure = new_figure(WIDTH, (0.3 if len(table) <= 30 else 0.19) * len(table) + 1.3)
     widths = [WIDTH - 2 - side, side]
@@ -361,12 +366,12 @@ def scatter(headline: pd.DataFrame) -> Picture:
 def _scatter(
     headline: pd.DataFrame, ability: str, words: str, size: tuple[float, float], columns: int
 ) -> Any:
-    figure, kinds = new_figure(*size), _kinds(headline)
+    figure, kinds, names = new_figure(*size), _kinds(headline), EffectNames.among(headline)
     axis = figure.subplots()
     axis.plot([0, 1], [0, 1], color=INK, lw=0.8)
     for kind in dict.fromkeys(kinds):
         rows = headline[kinds == kind]
-        label = words if kind == "ability" else f"overfitting: {kind}"
+        label = f"{effect_words(names.overfitting)}: {kind}" if names else words
         look = STYLES[kind] | {"ls": "none", "ms": 3.2, "mew": 0.7, "alpha": 0.6}
         axis.plot(rows[ability], rows["raw_accuracy"], **look, label=label)
     ends = headline[[ability, "raw_accuracy"]].to_numpy()

@@ -12,6 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from bayescontam._format import level_text, number
 from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.result import Fit
+from bayescontam.model.effect_names import EffectNames, effect_head, effect_words
 from bayescontam.report.ability_figures import by_score, interval_panels, part, verdict_legend
 from bayescontam.report.format import in_file
 from bayescontam.report.plots import (
@@ -104,7 +105,7 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
     index = {"index": "model", "columns": "benchmark"}
     cells = table.pivot(values=value, **index).reindex(models)[benchmarks]
     kinds = table.pivot(values=verdict, **index).reindex(models)[benchmarks]
-    words = value.replace("_", " ")
+    words = effect_words(value)
     figure = new_figure(WIDTH, 1.9 + 0.125 * len(models))
     axis = figure.subplots()
     _cells(figure, axis, cells, words)
@@ -126,7 +127,7 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
         f" colour is no finding.{note}{f' All: {in_file(file)}.' if note else ''}"
     )
     title, alt = f"Every pair: {words}", _map_alt(cells, kinds, words)
-    return finish(figure, f"{value}-map", title, alt, caption, raster=True)
+    return finish(figure, f"{value.replace('_', '-')}-map", title, alt, caption, raster=True)
 
 
 def _axes(table: pd.DataFrame, value: str) -> tuple[list[str], list[str], str]:
@@ -137,7 +138,7 @@ def _axes(table: pd.DataFrame, value: str) -> tuple[list[str], list[str], str]:
         largest = set(size.sort_values(ascending=False, kind="stable").index[:most])
         means = table.groupby(dim, sort=False)[value].mean().sort_values(ascending=False)
         drawn.append([str(name) for name in means.index if name in largest])
-        note += note_of(len(drawn[-1]), len(means), f"{dim}s", f"largest {value}")
+        note += note_of(len(drawn[-1]), len(means), f"{dim}s", f"largest {effect_words(value)}")
     return drawn[0], drawn[1], note
 
 
@@ -180,10 +181,12 @@ def dose_response(fit: Fit, headline: pd.DataFrame) -> Picture | None:
     spread = curves["contamination"].isel(point=-1) - curves["contamination"].isel(point=0)
     varying = [str(b) for b in spread["benchmark"].values[spread.to_numpy() > 0]]
     pairs = headline[headline["benchmark"].isin(varying)]
-    pairs = pairs[~pairs["overfitting_verdict"].isin(_FLAT)]
+    names = EffectNames.among(headline)
+    assert names is not None
+    pairs = pairs[~pairs[names.verdict].isin(_FLAT)]
     if pairs.empty:
         return None
-    order = pairs["overfitting"].abs().sort_values(ascending=False, kind="stable").index
+    order = pairs[names.overfitting].abs().sort_values(ascending=False, kind="stable").index
     shown = pairs.loc[order[:MOST_PAIRS], ["model", "benchmark"]]
     observed, dotted = observed_scores(fit), 0
     figure, axes = panels(
@@ -197,7 +200,8 @@ def dose_response(fit: Fit, headline: pd.DataFrame) -> Picture | None:
         dots = len(points) == values <= 2 and (points["lowest"] == points["highest"]).all()
         (_dots if dots else _curve)(axis, curve, points)
         dotted += int(dots)
-    note = note_of(len(shown), len(pairs), "pairs", "largest overfitting")
+    effect = effect_words(names.overfitting)
+    note = note_of(len(shown), len(pairs), "pairs", f"largest {effect}")
     note += f" All: {in_file('curves')}." if note else ""
     caption = (
         f"{_legend_text(fit, dotted, len(shown))} Contaminated items may differ from clean ones in"
@@ -207,7 +211,7 @@ def dose_response(fit: Fit, headline: pd.DataFrame) -> Picture | None:
     ends = curves["mean"].sel(model=rise["model"], benchmark=rise["benchmark"]).to_numpy()
     alt = (
         f"Dose-response curves of {len(shown)} pairs of model and benchmark. Largest"
-        f" overfitting: {plain_labels([rise['model']])[0]}, whose curve goes from"
+        f" {effect}: {plain_labels([rise['model']])[0]}, whose curve goes from"
         f" {ends[0]:.2f} to {ends[-1]:.2f}."
     )
     return finish(figure, "dose-response", "Dose-response curves", alt, caption)
@@ -357,11 +361,14 @@ def prior_posterior(fit: Fit, slopes: pd.DataFrame) -> Picture | None:
 def confounding_curves(fit: Fit, curves: xr.Dataset, rows: pd.DataFrame, letter: str) -> Picture:
     """Draw estimates of one benchmark along the assumed difficulty of contaminated items."""
     benchmark, level = rows["benchmark"].iloc[0], level_text(fit.level)
-    order = rows["overfitting"].abs().sort_values(ascending=False, kind="stable").index
+    names = EffectNames.among(rows)
+    assert names is not None
+    ability, effect = effect_words(names.ability), effect_words(names.overfitting)
+    order = rows[names.overfitting].abs().sort_values(ascending=False, kind="stable").index
     shown = rows.loc[order[:MOST_PAIRS]].sort_index()
     here, own = curves.sel(benchmark=benchmark), float(curves["own_location"])
     several = "own" in curves["changed"]
-    looks = {"genuine_ability": BLUE, "overfitting": ORANGE}
+    looks = {names.ability: BLUE, names.overfitting: ORANGE}
     titles = [plain_labels([model], 24)[0] for model in shown["model"]]
     figure, axes = panels(
         titles, 4, _height(len(shown)), ylabel="accuracy", sharex=True, sharey=True
@@ -373,27 +380,28 @@ def confounding_curves(fit: Fit, curves: xr.Dataset, rows: pd.DataFrame, letter:
     pad = max(0.05 * np.ptp(ends), 0.05)
     axes[0].set_xlim(ends[0] - pad, ends[1] + pad)  # of all panels
     figure.supxlabel(_ASSUMED, fontsize=9.5)
-    marks = [mark(name.replace("_", " "), color=color, lw=1.8) for name, color in looks.items()]
+    marks = [mark(effect_words(name), color=color, lw=1.8) for name, color in looks.items()]
     marks.append(mark("location of the model spec", color=GREY, ls=_DASHED))
     if several:
         marks.append(mark("only this benchmark's prior moved", color=INK, lw=1.1, ls=_DOTTED))
-    sign = "sign of overfitting: certain on one side only"
+    sign = f"sign of {effect}: certain on one side only"
     legend(figure, [*marks, mark(sign, marker="D", mfc="white", mec=INK)])
     label = plain_labels([benchmark])[0]
-    first = shown.iloc[int(shown["overfitting"].abs().to_numpy().argmax())]
+    first = shown.iloc[int(shown[names.overfitting].abs().to_numpy().argmax())]
     alt = (
-        f"Genuine ability and overfitting of {plural(len(shown), 'model')} on {label} along the"
-        f" assumed difficulty of contaminated items. Largest overfitting at {number(own, 2)}:"
-        f" {plain_labels([first['model']])[0]}, {number(first['overfitting'])}; its sign is"
+        f"{effect_head(names.ability)} and {effect} of {plural(len(shown), 'model')} on {label}"
+        f" along the assumed difficulty of contaminated items. Largest {effect} at"
+        f" {number(own, 2)}: {plain_labels([first['model']])[0]},"
+        f" {number(first[names.overfitting])}; its sign is"
         f" {first['sign']}, within {number(first['reach_low'], 2)} to"
         f" {number(first['reach_high'], 2)}."
     )
     priors = "priors of kappa of all benchmarks have" if several else "prior of kappa has"
     caption = (
-        f"Lines: genuine ability and overfitting if the {priors} that location, with {level}"
+        f"Lines: {ability} and {effect} if the {priors} that location, with {level}"
         f" bands.{' Dotted: only that of this benchmark has.' if several else ''} Lines end where"
-        " the draws of this fit become too few. Diamond: where the sign of overfitting becomes"
-        f" certain or uncertain.{note_of(len(shown), len(rows), 'models', 'largest overfitting')}"
+        f" the draws of this fit become too few. Diamond: where the sign of {effect} becomes"
+        f" certain or uncertain.{note_of(len(shown), len(rows), 'models', f'largest {effect}')}"
     )
     title = f"{label}: if contaminated items are assumed to be easier or harder"
     return finish(figure, f"confounding-{letter}", title, alt, caption)
@@ -410,6 +418,6 @@ def _along(axis: Any, curve: xr.Dataset, own: float, several: bool, looks: dict[
         axis.plot(x, together[name], color=color, lw=1.8)
     at = float(together["sign_at"])
     if np.isfinite(at):
-        known = together["overfitting"].dropna("location")
+        known = together[list(looks)[-1]].dropna("location")
         height = np.interp(at, known["location"], known)
         axis.plot(at, height, "D", mfc="white", mec=INK, ms=6, mew=1.3, zorder=5)

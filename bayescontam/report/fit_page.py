@@ -16,11 +16,12 @@ from bayescontam._text import join_list, printable
 from bayescontam.errors import UsageError
 from bayescontam.inference import tables
 from bayescontam.inference.checks import Outcome, checks_sentence
-from bayescontam.inference.findings import estimated, finding, items_of, which_items
+from bayescontam.inference.findings import estimated_effect, finding, items_of, which_items
 from bayescontam.inference.identification import EXPLAINED
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
-from bayescontam.inference.sensitivity import confounding_table
+from bayescontam.inference.sensitivity import reported
+from bayescontam.model.effect_names import DIRECT, EffectNames, effect_words
 from bayescontam.report import ability_figures, check_figures, effect_figures
 from bayescontam.report.format import (
     Names,
@@ -104,7 +105,6 @@ def _make_folder(path: Path) -> Path:
 
 def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return every table of a report by the name of its file, without those that are empty."""
-    curves = fit.data["confounding"].to_dataset() if "confounding" in fit.data else None
     every = {
         "headline": tables.headline(fit, estimands),
         "slopes": tables.slopes(fit, estimands),
@@ -113,7 +113,7 @@ def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "ranks": tables.ranks(fit),
         "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
         "curves": tables.dose_response(fit),
-        "confounding": confounding_table(curves),
+        "confounding": fit.confounding(),
         "sensitivity": tables.sensitivity(fit),
         "predicted": tables.predicted_scores(fit),
         "predicted-bins": tables.predicted_bins(fit),
@@ -138,7 +138,7 @@ def render(
     estimands = fit.estimands(progress=progress) if estimands is None else estimands
     headline = tables.headline(fit, estimands)
     slopes, concepts = tables.slopes(fit, estimands), tables.by_concept(fit, estimands)
-    large = ability_figures.is_large(headline)
+    names, large = EffectNames.among(headline), ability_figures.is_large(headline)
     effects = large and len(slopes) > 0
     # The picture of the ranking says the same of one benchmark.
     several = headline["benchmark"].nunique() > 1
@@ -151,8 +151,8 @@ def render(
         "prior": lambda: effect_figures.prior_posterior(fit, slopes),
         "scatter": lambda: ability_figures.scatter(headline) if large else None,
         "overfitting_map": lambda: effect_figures.effect_map(
-            headline, "overfitting", "overfitting_verdict", "headline"
-        ) if effects else None,
+            headline, names.overfitting, names.verdict, "headline"
+        ) if effects and names else None,
         "slope_map": lambda: effect_figures.effect_map(
             slopes, "slope", "verdict", "slopes"
         ) if effects else None,
@@ -194,7 +194,7 @@ def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -
         sentences.append(ranking["distinguished"])
     return {
         "finding": sentences,
-        "estimated": estimated(fit),
+        "estimated": estimated_effect(fit.data["estimands"]),
         "which_items": which_items(fit),
         "outcome": worst.value,
         "checked": f"{checks_sentence(checks)}.",
@@ -295,12 +295,14 @@ def _results(
     """Return tables of abilities, slopes and ranks."""
     ability, _ = ability_figures.ability_of(headline)
     ordered = headline.sort_values(["rank", ability], ascending=[True, False], kind="stable")
-    kinds = list(headline.get("overfitting_verdict", []))
+    effect = EffectNames.among(headline)
+    kinds = list(headline[effect.verdict]) if effect else []
     benchmarks = list(dict.fromkeys(headline["benchmark"]))
+    depends = reported(effect or DIRECT)
     return {
         "ability": ability,
         "several": len(benchmarks) > 1,
-        "spillover": "spillover" in headline,
+        "effect": effect,
         "ranked": bool(headline[["rank_raw", "rank"]].notna().any(axis=None)),
         "sampled": bool(fit.record.get("population", False)),
         "n_pairs": len(headline),
@@ -317,7 +319,8 @@ def _results(
         "beyond": bool((slopes["extrapolation"] > 0).any()),
         "concepts": longest_rows(concepts, ability, "concepts"),
         "ranking": ranking_section(fit),
-        "sensitivity": longest_rows(tables.sensitivity(fit), "overfitting_prior", "sensitivity"),
+        "depends": depends,
+        "sensitivity": longest_rows(tables.sensitivity(fit), f"{depends[1]}_prior", "sensitivity"),
         "items": _items(fit),
     }
 
@@ -377,10 +380,10 @@ def confounding_section(fit: Fit) -> dict[str, Any] | None:
     curves = fit.data["confounding"].to_dataset()
     if reason := str(curves["reason"].item()):
         return {"reason": reason}
-    table = sign_table(fit)
-    largest = table.groupby("benchmark", sort=False)["overfitting"].agg(lambda x: x.abs().max())
+    table, effect = sign_table(fit), _effect(fit).overfitting
+    largest = table.groupby("benchmark", sort=False)[effect].agg(lambda x: x.abs().max())
     order = largest.sort_values(ascending=False, kind="stable").index
-    drawn, note = first_of(order, MOST_BENCHMARKS, "benchmarks", "largest overfitting")
+    drawn, note = first_of(order, MOST_BENCHMARKS, "benchmarks", f"largest {effect_words(effect)}")
     drawn = [name for name in largest.index if name in set(drawn)]
     return {
         "reason": "",
@@ -390,7 +393,7 @@ def confounding_section(fit: Fit) -> dict[str, Any] | None:
             )
             for name, letter in zip(drawn, ascii_lowercase, strict=False)
         ],
-        "table": longest_rows(table, "overfitting", "confounding"),
+        "table": longest_rows(table, effect, "confounding"),
         "own": float(curves["own_location"]),
         "several": "own" in curves["changed"],
         "note": f"{note} All: {in_file('confounding')}." if note else "",
@@ -404,8 +407,9 @@ def sign_table(fit: Fit) -> pd.DataFrame:
     own = together.sel(location=float(curves["own_location"]), method="nearest", drop=True)
     zero = together.reindex(location=[0.0], method="nearest", tolerance=1e-6)
     zero = zero.isel(location=0, drop=True)
-    columns = {f"overfitting{end}": own[f"overfitting{end}"] for end in _ENDS}
-    columns |= {f"overfitting_zero{end}": zero[f"overfitting{end}"] for end in _ENDS}
+    effect = _effect(fit).overfitting
+    columns = {f"{effect}{end}": own[f"{effect}{end}"] for end in _ENDS}
+    columns |= {f"zero{end}": zero[f"{effect}{end}"] for end in _ENDS}
     columns |= {name: together[name] for name in ("sign_at", "sign", "reach_low", "reach_high")}
     alone = xr.full_like(together["sign"], "")
     if "own" in curves["changed"]:
@@ -413,6 +417,11 @@ def sign_table(fit: Fit) -> pd.DataFrame:
     data = xr.Dataset(columns | {"sign_own": alone})
     table = data.to_dataframe(["model", "benchmark"]).reset_index()
     return table[table["sign"] != ""].reset_index(drop=True)
+
+
+def _effect(fit: Fit) -> EffectNames:
+    """Return the names of the effect that a fit with contamination estimates."""
+    return EffectNames.of("spillover" in fit.record["entered"])
 
 
 def _items(fit: Fit) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from bayescontam._format import interval, number
 from bayescontam._text import join_list, printable, short_labels
+from bayescontam.model.effect_names import effect_words
 
 __all__ = ["Names", "counted", "in_file", "interval", "longest_rows", "number", "pairs_text",
            "paragraphs", "provenance_rows"]  # fmt: skip
@@ -55,7 +56,7 @@ def longest_rows(table: pd.DataFrame, score: str, file: str) -> dict[str, Any]:
     if len(table) > MOST_LISTED:
         size = table[score].abs().sort_values(ascending=False, kind="stable")
         shown = table.loc[size.index[:MOST_LISTED].sort_values()]
-        said = score.replace("_", " ")
+        said = effect_words(score)
         note = (
             f"Only {len(shown):,} of {len(table):,} rows are on the page (largest {said}). All:"
             f" {in_file(file)}."

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from bayescontam import _format
 from bayescontam._text import join_list, printable
+from bayescontam.model.effect_names import effect_head, effect_words
 
 SHOWN, UNFOLDED = 600, 5_000
 """Characters of a text that are seen at once, and that are on the page at all."""
@@ -53,6 +54,7 @@ def _templates() -> Environment:
     filters = (
         _format.number, _format.probability, _format.percent, _format.interval, _format.measured,
         _format.place, _format.raw, _format.from_half, _format.level_text, printable, join_list,
+        effect_words, effect_head,
     )  # fmt: skip
     environment.filters |= {each.__name__: each for each in filters}
     environment.globals["script"] = script()

@@ -16,6 +16,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.errors import UsageError
 from bayescontam.inference.prior_predictive import QUANTILES, Implied, Quantity
 from bayescontam.model.describe import mathematics, prior_meanings
+from bayescontam.model.effect_names import ABILITIES, DIRECT, EFFECTS, TOTAL, EffectNames
 from bayescontam.report.format import provenance_rows
 from bayescontam.report.html import fill, sentences
 from bayescontam.report.plots import (
@@ -38,11 +39,11 @@ ENDINGS = (".png", ".svg", ".html", ".csv")
 BINS = 50
 _RANGES = {
     "accuracy": (0.0, 1.0),
-    "genuine_ability": (0.0, 1.0),
+    **dict.fromkeys(ABILITIES, (0.0, 1.0)),
     "unit_accuracy": (0.0, 1.0),
     "item_accuracy": (0.0, 1.0),
-    "overfitting": (-1.0, 1.0),
-    "overfitting_fraction": (-2.0, 1.0),
+    **dict.fromkeys(EFFECTS, (-1.0, 1.0)),
+    **dict.fromkeys((TOTAL.fraction, DIRECT.fraction), (-2.0, 1.0)),
     "novelty_gap": (-1.0, 1.0),
     "model_difference": (-1.0, 1.0),
     "benchmark_difference": (-1.0, 1.0),
@@ -59,7 +60,12 @@ def assumptions(spec: ModelSpec, entered: Collection[str], clean: str) -> list[s
     known = guess.values() if isinstance(guess, dict) else [guess]
     estimated = any(isinstance(each, Beta) for each in known)
     return sentences(
-        "fit_assumptions", spec=spec, entered=entered, clean=clean, guess_is_estimated=estimated
+        "fit_assumptions",
+        spec=spec,
+        entered=entered,
+        clean=clean,
+        guess_is_estimated=estimated,
+        effect=EffectNames.of("spillover" in entered),
     )
 
 

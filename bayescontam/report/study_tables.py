@@ -13,6 +13,7 @@ from bayescontam.calibration.coverage import ALL, COUNTED
 from bayescontam.calibration.findings import HEAD
 from bayescontam.calibration.results import StudyResults
 from bayescontam.data.published_tables import read_published
+from bayescontam.model.effect_names import effect_words
 from bayescontam.published.findings import Comparison
 
 _NUMBERS = re.compile(r"\s*\d[\d.,]*(e[+-]?\d+)?\s*%?|\([^)]*\)")
@@ -104,7 +105,7 @@ def published_rows(results: StudyResults) -> list[dict[str, Any]]:
     """Return the printed figures that a study names, each beside those of every estimator."""
     return [
         {
-            "quantity": quantity.replace("_", " "),
+            "quantity": effect_words(quantity),
             "figure": KINDS[kind],
             "of": str(row["where"]),
             "published": number(row["value"]),
@@ -129,7 +130,7 @@ def compared(results: StudyResults) -> tuple[Comparison, ...]:
             continue
         printed = (float(row["value"]), float(row["low"]), float(row["high"]))
         interval = (ours[0], ours[0] - 1.96 * ours[1], ours[0] + 1.96 * ours[1])
-        shown = f"{quantity.replace('_', ' ')}, {KINDS[kind]}"
+        shown = f"{effect_words(quantity)}, {KINDS[kind]}"
         found.append(Comparison(shown, where, *printed, *interval, reason, source))
     return tuple(found)
 

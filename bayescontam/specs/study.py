@@ -318,7 +318,10 @@ class StudySpec(WholeSpec):
     quantities : list of str
         Any of ``"parameters"``, ``"estimands"`` and ``"log_likelihood"``, or names of single
         quantities; may be empty if there are expressions. An estimator that has no parameters
-        in common with the simulator is judged by the others.
+        in common with the simulator is judged by the others. ``"genuine_ability"``,
+        ``"overfitting"`` and ``"overfitting_fraction"`` stand for those of the direct effect,
+        such as ``"overfitting_direct"``, where a model spec or its table has no spillover;
+        the bootstrap and the published generator have the direct effect only.
     expressions : table of str to str
         Further quantities: formulas of parameters and estimands, such as
         ``"theta[0, 0] - theta[1, 0]"``.

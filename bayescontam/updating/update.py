@@ -18,6 +18,7 @@ from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.checks import Outcome, Thresholds
 from bayescontam.inference.estimands import Reference, reference_level
+from bayescontam.inference.findings import estimated_effect
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
@@ -201,7 +202,8 @@ class Update:
             }
             for entry in self.entries
         ]
-        known = {"seed": self.seed, "reference": self.reference, "level": self.level}
+        known: dict[str, Any] = {"note": estimated_effect(set(self.estimands()["quantity"]))}
+        known |= {"seed": self.seed, "reference": self.reference, "level": self.level}
         return known | {"notes": list(self.notes), "models": models}
 
 

@@ -145,7 +145,7 @@ def test_a_study_audits_it_by_pymc(monkeypatch: pytest.MonkeyPatch) -> None:
     engines = rows.groupby("audit")["engine"].unique().map(list).to_dict()
     assert engines == {False: ["jax"], True: ["pymc"]}
     figures = rows[["mean", "sd", "rank", "ranks"]]
-    assert {"theta", "beta", "genuine_ability"} <= set(rows.index.unique("quantity"))
+    assert {"theta", "beta", "genuine_ability_direct"} <= set(rows.index.unique("quantity"))
     assert np.isfinite(figures.loc[False]).all(axis=None)
     assert (figures.loc[False, "ranks"] > 100).all()
 

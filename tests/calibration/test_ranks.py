@@ -24,31 +24,43 @@ def results(tmp_path: Path) -> StudyResults:
 
 def test_values_are_those_that_are_tested(results: StudyResults) -> None:
     ranks = results.ranks("exact")["prior_sbc"].to_dataset()
-    assert dict(ranks["genuine_ability"].sizes) == {
-        "chain": 1, "draw": 400, "genuine_ability_where": 2,
+    assert dict(ranks["genuine_ability_direct"].sizes) == {
+        "chain": 1, "draw": 400, "genuine_ability_direct_where": 2,
     }  # fmt: skip
     assert ranks["beta_bar"].dims == ("chain", "draw")
     assert ranks.attrs == {"n_left_out": 0, "estimator": "exact", "cell": ""}
-    used = ranked(results.rows).query("estimator == 'exact' and quantity == 'genuine_ability'")
+    used = ranked(results.rows).query(
+        "estimator == 'exact' and quantity == 'genuine_ability_direct'"
+    )
     for where in PAIRS:
         own = used[used["where"] == where].set_index("replicate")["u"]
-        found = ranks["genuine_ability"].sel(genuine_ability_where=where).isel(chain=0)
+        found = (
+            ranks["genuine_ability_direct"].sel(genuine_ability_direct_where=where).isel(chain=0)
+        )
         pd.testing.assert_series_equal(found.to_series(), own, check_names=False)
 
 
 def test_arviz_draws_them_and_finds_what_is_wrong(results: StudyResults) -> None:
     for name, right in (("exact", True), ("narrow", False)):
         tree = results.ranks(name)
-        drawn = az.plot_ecdf_pit(tree, var_names="genuine_ability", backend="matplotlib")
+        drawn = az.plot_ecdf_pit(tree, var_names="genuine_ability_direct", backend="matplotlib")
         for where in PAIRS:
-            line = drawn.viz["ecdf_lines"]["genuine_ability"]
-            x, y = line.sel(genuine_ability_where=where).item().get_data()
-            u = tree["prior_sbc"]["genuine_ability"].sel(genuine_ability_where=where).to_numpy()
+            line = drawn.viz["ecdf_lines"]["genuine_ability_direct"]
+            x, y = line.sel(genuine_ability_direct_where=where).item().get_data()
+            u = (
+                tree["prior_sbc"]["genuine_ability_direct"]
+                .sel(genuine_ability_direct_where=where)
+                .to_numpy()
+            )
             expected = [(u <= at).mean() - at for at in x[1:-1:20]]
             np.testing.assert_allclose(y[1:-1:20], expected, atol=1 / 400 + 1e-9)
-        values = tree["prior_sbc"].to_dataset()[["genuine_ability"]]
+        values = tree["prior_sbc"].to_dataset()[["genuine_ability_direct"]]
         p, *_ = values.azstats.uniformity_test(dim=["chain", "draw"], method="pot_c")
-        assert (p["genuine_ability"] > 0.01).all() if right else (p["genuine_ability"] < 1e-6).all()
+        assert (
+            (p["genuine_ability_direct"] > 0.01).all()
+            if right
+            else (p["genuine_ability_direct"] < 1e-6).all()
+        )
 
 
 def test_a_replicate_without_all_ranks_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -265,11 +265,11 @@ def test_bootstrap_rows_carry_the_truth_in_both_definitions() -> None:
     rows = ReplicateRunner(plan, cell).rows(2)
     assert list(rows.columns) == list(COLUMNS)
     own = rows.set_index("quantity")
-    assert own.loc["genuine_ability_nominal", "truth"] == 0.35
-    assert own.loc["genuine_ability", "truth"] > 0.35
+    assert own.loc["genuine_ability_direct_nominal", "truth"] == 0.35
+    assert own.loc["genuine_ability_direct", "truth"] > 0.35
     figures = ["mean", "sd", "low_95", "high_95"]
-    assert own.loc["genuine_ability_nominal", figures].equals(
-        own.loc["genuine_ability", figures].rename("genuine_ability_nominal")
+    assert own.loc["genuine_ability_direct_nominal", figures].equals(
+        own.loc["genuine_ability_direct", figures].rename("genuine_ability_direct_nominal")
     )
     assert (set(own["estimator"]), set(own["replicate"]), set(own["ranks"])) == ({"b"}, {2}, {0})
     assert (own["seconds"] > 0).all()

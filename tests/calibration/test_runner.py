@@ -57,7 +57,9 @@ def test_every_planned_fit_is_there_once(whole: pd.DataFrame) -> None:
     assert not whole.duplicated(["cell", "replicate", "estimator", "quantity", "where"]).any()
     truth = whole[whole["quantity"] == "novelty_gap"]
     assert truth.empty  # the bootstrap does not report it
-    assert (whole.query("quantity == 'overfitting' and cell == 'boost=0'")["truth"] == 0).all()
+    assert (
+        whole.query("quantity == 'overfitting_direct' and cell == 'boost=0'")["truth"] == 0
+    ).all()
 
 
 @pytest.mark.parametrize("block", [1, 5])

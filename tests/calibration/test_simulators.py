@@ -43,11 +43,13 @@ def test_published_tables_have_the_truth_of_their_own_accuracies() -> None:
     for model, own in frame.groupby("model"):
         where, mean = f"{model} | bench 1", (0.35 + 0.30 * own["contamination"]).mean()
         assert of(made, "accuracy")[where] == pytest.approx(mean)
-        assert of(made, "genuine_ability")[where] == pytest.approx(0.35 + 0.3 * low)
-        assert of(made, "overfitting")[where] == pytest.approx(mean - 0.35 - 0.3 * low)
+        assert of(made, "genuine_ability_direct")[where] == pytest.approx(0.35 + 0.3 * low)
+        assert of(made, "overfitting_direct")[where] == pytest.approx(mean - 0.35 - 0.3 * low)
         assert of(made, "novelty_gap")[where] == pytest.approx(0.3 * (high - low))
-        assert of(made, "genuine_ability_nominal")[where] == 0.35
-        assert of(made, "overfitting_fraction_nominal")[where] == pytest.approx(1 - 0.35 / mean)
+        assert of(made, "genuine_ability_direct_nominal")[where] == 0.35
+        assert of(made, "overfitting_fraction_direct_nominal")[where] == pytest.approx(
+            1 - 0.35 / mean
+        )
 
 
 def test_published_tables_are_such_as_a_file_gives() -> None:
@@ -115,8 +117,8 @@ def test_a_fixed_truth_is_what_the_study_says() -> None:
         genuine = expit(ability + 2.0 * (d.min() - d.mean()))
         accuracy = expit(ability + 2.0 * (d - d.mean())).mean()
         assert of(one, "theta")[where] == ability
-        assert of(one, "genuine_ability")[where] == pytest.approx(genuine)
-        assert of(one, "overfitting")[where] == pytest.approx(accuracy - genuine)
+        assert of(one, "genuine_ability_direct")[where] == pytest.approx(genuine)
+        assert of(one, "overfitting_direct")[where] == pytest.approx(accuracy - genuine)
 
 
 def test_spreads_are_fixed_and_difficulties_are_drawn_anew() -> None:
@@ -183,7 +185,7 @@ def test_a_replicate_of_one_cell_is_not_that_of_another(kind: str) -> None:
     plan = plan_of(study(kind, "single", "grid.trials = [2, 3]", items=20), Path())
     first, second = (simulator_of(plan, cell)(0) for cell in plan.cells)
     assert first.truth.keys() == second.truth.keys()
-    wanted = [key for key in first.truth if key[0] in ("theta", "beta", "genuine_ability")]
+    wanted = [key for key in first.truth if key[0] in ("theta", "beta", "genuine_ability_direct")]
     assert len(wanted) >= 3
     assert all(first.truth[key] != second.truth[key] for key in wanted)
 

@@ -59,7 +59,10 @@ def test_table_is_safe_and_its_numbers_whole(
     assert len(table) > 3
     assert max(map(len, table)) <= int(width)
     for row in (
-        Fit.from_netcdf(made.path).estimands().query("quantity == 'genuine_ability'").itertuples()
+        Fit.from_netcdf(made.path)
+        .estimands()
+        .query("quantity == 'genuine_ability_direct'")
+        .itertuples()
     ):
         assert f"{row.mean:.3f}" in text
         assert f"[{row.ci_low:.3f}, {row.ci_high:.3f}]" in text
@@ -102,7 +105,7 @@ def test_json_gives_names_back(made: Made, run: Run) -> None:
 
     done = run("summary", made.path, "--format", "json")
     content = json.loads(done.out, parse_constant=refuse)
-    groups = ["record", "level", "checks", "estimands", "identification", "p_better"]
+    groups = ["note", "record", "level", "checks", "estimands", "identification", "p_better"]
     assert list(content) == groups
     assert [row["model"] for row in content["identification"]] == NAMES
     assert list(dict.fromkeys(row["model"] for row in content["estimands"])) == NAMES

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.inference.prior_predictive import implied
+from bayescontam.model.effect_names import effect_words
 from bayescontam.report.model_page import spec_page
 from bayescontam.specs.registry import load_model
 from tests.cli.conftest import Done, hostile_table
@@ -25,7 +26,7 @@ def test_prior_prints_what_python_gives(run: Run) -> None:
     wanted = implied(load_model("single"), items=10, models=3, draws=200, seed=4)
     lines = {line.split("  ")[0].strip(): line for line in done.out.splitlines()}
     for row in wanted.table().to_dict("records")[:3]:
-        line = lines[row["quantity"].replace("_", " ")]
+        line = lines[effect_words(row["quantity"])]
         assert f"{row['median']:.3f}" in line
         assert f"{row['p_above']:.3f} (> {row['above']:g})" in line
     assert all(note in done.out for note in wanted.notes())
@@ -97,7 +98,7 @@ def test_covariates_go_with_responses(run: Run, tmp_path: Path) -> None:
     assert done.status == 0, done.err
     found = {row["quantity"]: row for row in csv.DictReader(io.StringIO(done.out))}
     # Contamination does not vary: nothing is overfitted, whatever the slope.
-    assert float(found["overfitting"]["q97.5"]) == 0
+    assert float(found["overfitting_direct"]["q97.5"]) == 0
     assert float(found["slope"]["q97.5"]) > 2
 
 

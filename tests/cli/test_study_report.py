@@ -43,7 +43,7 @@ def test_tables_are_readable_in_80_columns(
     assert max(map(len, lines)) <= 80
     folder = write_run(tmp_path / "one", faulty(), study_text(names=("exact", "narrow")))
     out = run("study", "report", folder).out
-    assert "\n'genuine_ability model 2 | bench 1': Intervals too narrow, by" in out
+    assert "\n'genuine_ability_direct model 2 | bench 1': Intervals too narrow, by" in out
 
 
 def test_the_page_may_lie_elsewhere(run: Run, tmp_path: Path) -> None:

@@ -36,17 +36,17 @@ def headline(seed: int = 0, models: int = len(NAMES), benchmarks: tuple[str, ...
     names = NAMES if models == len(NAMES) else [f"model {i}" for i in range(models)]
     rows = list(itertools.product(names, benchmarks))
     table = pd.DataFrame(rows, columns=["model", "benchmark"])
-    for name in ("raw_accuracy", "genuine_ability", "overfitting"):
-        table[name] = rng.uniform(-0.4 if name == "overfitting" else 0.2, 0.8, len(table))
+    for name in ("raw_accuracy", "genuine_ability_direct", "overfitting_direct"):
+        table[name] = rng.uniform(-0.4 if name == "overfitting_direct" else 0.2, 0.8, len(table))
         if name != "raw_accuracy":
             table[f"{name}_low"] = table[name] - 0.1
             table[f"{name}_high"] = table[name] + 0.1
-    table["overfitting_fraction"] = rng.random(len(table))
+    table["overfitting_fraction_direct"] = rng.random(len(table))
     words = ["at most small", "inconclusive", "could not be found"]
     table["slope_verdict"] = [words[i % 3] for i in range(len(table))]
-    table["overfitting_verdict"] = [words[(i + 1) % 3] for i in range(len(table))]
+    table["overfitting_direct_verdict"] = [words[(i + 1) % 3] for i in range(len(table))]
     table["rank_raw"] = table.groupby("benchmark")["raw_accuracy"].rank(ascending=False)
-    table["rank"] = table.groupby("benchmark")["genuine_ability"].rank(ascending=False)
+    table["rank"] = table.groupby("benchmark")["genuine_ability_direct"].rank(ascending=False)
     table["rank_low"], table["rank_high"] = 1.0, float(len(names))
     table["p_best"] = rng.random(len(table))
     return table
@@ -69,7 +69,7 @@ def test_names_and_intervals_are_whole_and_in_one_line(
     lines = body.splitlines()
     assert max(map(cell_len, lines)) <= width
     for _, row in table.iterrows():
-        for name in ("genuine_ability", "overfitting"):
+        for name in ("genuine_ability_direct", "overfitting_direct"):
             (line,) = (line for line in lines if interval(row, name) in line)
             shown = re.split(r"  +", line)
             model, benchmark = (key.get(label, label) for label in shown[:2])
@@ -89,7 +89,7 @@ def test_a_table_that_has_room_has_no_key(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("seed", range(3))
 def test_columns_are_left_out_in_order(seed: int) -> None:
-    spare = ["p_best", "overfitting_fraction", "rank_raw", "raw_accuracy"]
+    spare = ["p_best", "overfitting_fraction_direct", "rank_raw", "raw_accuracy"]
     seen = []
     for room in range(300, 40, -4):
         laid = lay_out(headline(seed), room, spare)
@@ -131,7 +131,7 @@ def test_the_best_come_first(capsys: pytest.CaptureFixture[str]) -> None:
     table = headline(models=9, benchmarks=("P", "Q"))
     print_headline(table)
     found = re.findall(r"^model (\d) +([PQ]) ", capsys.readouterr().out, re.M)
-    ordered = table.sort_values(["benchmark", "genuine_ability"], ascending=[True, False])
+    ordered = table.sort_values(["benchmark", "genuine_ability_direct"], ascending=[True, False])
     wanted = zip(ordered["model"].str[-1], ordered["benchmark"], strict=True)
     assert found == list(wanted)
 

@@ -36,8 +36,8 @@ def test_a_model_that_solved_nothing_has_nothing_shown():
     strong = rng.random(120) < expit(-1.0 + 2.5 * dose)
     fit = bayescontam.fit(table(np.stack([strong, np.zeros(120)]) * 1.0, dose), **QUICK)
     rows = headline(fit).set_index("model")
-    assert rows.loc["m0", "overfitting_verdict"] == "shown"
-    assert rows.loc["m1", "overfitting_verdict"] == "borrowed"
+    assert rows.loc["m0", "overfitting_direct_verdict"] == "shown"
+    assert rows.loc["m1", "overfitting_direct_verdict"] == "borrowed"
     assert rows.loc["m1", "slope_verdict"] == "borrowed"
     known = fit.data["identification"]["own_information"].to_dataset().to_dataframe()
     assert known["own_information"].loc["m1"].item() < 1 < known["own_information"].loc["m0"].item()
@@ -50,12 +50,16 @@ def test_constant_contamination_claims_no_clean_score(reference):
     assert "does not vary" in constant_contamination(Responses.from_frame(frame))[0]
     fit = bayescontam.fit(frame, reference=reference, **QUICK)
     rows = headline(fit)
-    assert set(rows["overfitting_verdict"]) == {"no variation"}
+    assert set(rows["overfitting_direct_verdict"]) == {"no variation"}
     assert "For all 3 models all items have the same contamination" in verdict_line(fit)
     assert any("does not vary" in note for note in fit.record["data"]["notes"])
     if reference == "min_observed":
-        assert rows[["overfitting", "overfitting_low", "overfitting_high"]].isna().all(axis=None)
-        estimands = fit.estimands().query("quantity == 'overfitting'")
+        assert (
+            rows[["overfitting_direct", "overfitting_direct_low", "overfitting_direct_high"]]
+            .isna()
+            .all(axis=None)
+        )
+        estimands = fit.estimands().query("quantity == 'overfitting_direct'")
         assert estimands[["mean", "ci_low", "ci_high"]].isna().all(axis=None)
     else:
         outside = {c.name: c for c in fit.checks()}["Reference in observed range"]
@@ -86,8 +90,8 @@ def test_weak_models_on_easy_items_are_not_ranked_first():
 def test_five_items_claim_nothing():
     frame = table(np.array([[1, 1, 1, 0, 1]]) * 1.0, np.array([1.0, 1.0, 1.0, 0.0, 0.0]))
     rows = headline(bayescontam.fit(frame, **QUICK))
-    assert rows["overfitting_verdict"].tolist() == ["inconclusive"]
-    assert (rows["genuine_ability_high"] - rows["genuine_ability_low"] > 0.3).all()
+    assert rows["overfitting_direct_verdict"].tolist() == ["inconclusive"]
+    assert (rows["genuine_ability_direct_high"] - rows["genuine_ability_direct_low"] > 0.3).all()
 
 
 def test_all_right_and_all_wrong_models_keep_their_order():

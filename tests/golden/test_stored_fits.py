@@ -23,6 +23,12 @@ def rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
+def named(check: dict[str, Any]) -> bool:
+    """Return whether a check's sentence names an estimand."""
+    name = str(check["name"])
+    return name.endswith("of estimands") or name == "Reference in observed range"
+
+
 def test_there_is_a_file_of_each_fit_and_no_other() -> None:
     assert {path.name for path in FILES.glob("*.xz")} == {
         f"{name}.nc.xz" for name in [*FITS, "curve"]
@@ -67,6 +73,11 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
         xr.testing.assert_allclose(one, other.drop_vars(more), rtol=1e-6, atol=1e-8)
     hidden = {"created", "seconds", "versions", "command"}
     records = [{k: v for k, v in fit.record.items() if k not in hidden} for fit in (before, again)]
+    for record in records:  # sentences that name an estimand, as it was called then
+        record["checks"] = [
+            {k: v for k, v in check.items() if k != "sentence" or not named(check)}
+            for check in record["checks"]
+        ]
     assert differences(json.loads(json.dumps(records[1])), records[0], 1e-6) == []
 
 

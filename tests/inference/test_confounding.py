@@ -44,7 +44,7 @@ def drawn(seed: int = 1) -> tuple[xr.DataArray, xr.Dataset]:
     cells = np.full((CHAINS, DRAWS, 2, 3), np.nan)
     cells[:, :, 0, :2], cells[:, :, 0, 2] = values[..., 2:], values[..., 2]
     dims = ("chain", "draw", "model", "benchmark")
-    names = ("overfitting", "slope", "genuine_ability")
+    names = ("overfitting_direct", "slope", "genuine_ability_direct")
     estimands = {
         name: (dims, a * cells + c)
         for name, a, c in zip(names, (1, 10, -1), (0, 0, 0.6), strict=True)
@@ -71,7 +71,7 @@ def test_means_and_intervals_move_as_those_of_a_normal(
     curves: xr.Dataset, changed: str, benchmark: int
 ) -> None:
     found = curves.sel(changed=changed, model="m").isel(benchmark=benchmark)
-    reported = found.where(found["overfitting"].notnull(), drop=True)
+    reported = found.where(found["overfitting_direct"].notnull(), drop=True)
     assert reported.sizes["location"] >= 10
     z = stats.norm.ppf(0.95)
     for at in reported["location"].to_numpy():
@@ -79,12 +79,18 @@ def test_means_and_intervals_move_as_those_of_a_normal(
         mean, sd = moved(at, changed, benchmark)
         # Of a quantile known from as many independent draws.
         error = np.sqrt(0.05 * 0.95 / float(here["ess"])) / stats.norm.pdf(z) * sd
-        assert float(here["overfitting"]) == pytest.approx(mean, abs=error)
-        assert float(here["overfitting_low"]) == pytest.approx(mean - z * sd, abs=2.5 * error)
-        assert float(here["overfitting_high"]) == pytest.approx(mean + z * sd, abs=2.5 * error)
+        assert float(here["overfitting_direct"]) == pytest.approx(mean, abs=error)
+        assert float(here["overfitting_direct_low"]) == pytest.approx(
+            mean - z * sd, abs=2.5 * error
+        )
+        assert float(here["overfitting_direct_high"]) == pytest.approx(
+            mean + z * sd, abs=2.5 * error
+        )
         assert float(here["p_positive"]) == pytest.approx(stats.norm.cdf(mean / sd), abs=0.02)
-        assert float(here["slope"]) == pytest.approx(10 * float(here["overfitting"]))
-        assert float(here["genuine_ability"]) == pytest.approx(0.6 - float(here["overfitting"]))
+        assert float(here["slope"]) == pytest.approx(10 * float(here["overfitting_direct"]))
+        assert float(here["genuine_ability_direct"]) == pytest.approx(
+            0.6 - float(here["overfitting_direct"])
+        )
 
 
 @pytest.mark.parametrize("changed", ["all", "own"])
@@ -100,7 +106,9 @@ def test_the_sign_becomes_uncertain_where_bisection_says(curves: xr.Dataset, cha
 
 def test_moving_all_priors_moves_more_than_one(curves: xr.Dataset) -> None:
     """Where benchmarks inform each other, one prior alone is held by the rest."""
-    rise = curves["overfitting"].sel(model="m").isel(benchmark=[0, 1]).differentiate("location")
+    rise = (
+        curves["overfitting_direct"].sel(model="m").isel(benchmark=[0, 1]).differentiate("location")
+    )
     middle = rise.sel(location=slice(-0.2, 1.2)).mean("location")
     assert (middle.sel(changed="all") > 1.15 * middle.sel(changed="own")).all()
 
@@ -108,7 +116,7 @@ def test_moving_all_priors_moves_more_than_one(curves: xr.Dataset) -> None:
 def test_the_own_location_is_the_fit_itself(curves: xr.Dataset) -> None:
     _, estimands = drawn()
     own = curves.sel(location=PRIOR.mu, drop=True)
-    for name in ("overfitting", "slope", "genuine_ability"):
+    for name in ("overfitting_direct", "slope", "genuine_ability_direct"):
         plain = estimands[name].mean(("chain", "draw"))
         xr.testing.assert_allclose(own[name].sel(changed="all", drop=True), plain)
         tails = estimands[name].sel(model="m").quantile([0.05, 0.95], ("chain", "draw"))
@@ -123,13 +131,15 @@ def test_the_own_location_is_the_fit_itself(curves: xr.Dataset) -> None:
 
 def test_where_items_are_alike_kappa_is_noise_and_moves_nothing(curves: xr.Dataset) -> None:
     alike = curves.sel(model="m", benchmark="alike", changed="own")
-    assert np.ptp(alike["overfitting"].to_numpy()) < 1e-12
+    assert np.ptp(alike["overfitting_direct"].to_numpy()) < 1e-12
     assert (alike["pareto_k"] == 0).all()
     one = shifted_curves(*drawn(), PRIOR, 0.9, np.array([True, False, False]))
     assert one["changed"].to_numpy().tolist() == ["all"]
     own = curves.sel(changed="own", benchmark="b", drop=True)
     same = one.sel(changed="all", benchmark="b", drop=True)
-    xr.testing.assert_allclose(own[["overfitting", "pareto_k"]], same[["overfitting", "pareto_k"]])
+    xr.testing.assert_allclose(
+        own[["overfitting_direct", "pareto_k"]], same[["overfitting_direct", "pareto_k"]]
+    )
 
 
 def test_locations_that_are_too_far_are_reported_as_unknown() -> None:
@@ -138,7 +148,7 @@ def test_locations_that_are_too_far_are_reported_as_unknown() -> None:
     far = shifted_curves(*drawn(), PRIOR, 0.9, CONCERNED, locations)
     ends = far.sel(location=[-9.0, 9.0]).isel(benchmark=[0, 1])
     assert (ends["pareto_k"] > 0.7).all()
-    for name in ("overfitting", "overfitting_low", "slope_high", "p_positive"):
+    for name in ("overfitting_direct", "overfitting_direct_low", "slope_high", "p_positive"):
         assert ends[name].isnull().all()
         assert far[name].sel(model="m", location=[0.5, 1.0]).notnull().all()
     near = far.sel(model="m").isel(benchmark=[0, 1])
@@ -167,11 +177,11 @@ def test_an_end_of_an_interval_is_worth_what_its_scatter_says() -> None:
         cell = xr.DataArray(
             values[..., 2][..., None, None], dims=(*kappa.dims[:2], "model", "benchmark")
         )
-        names = ("overfitting", "slope", "genuine_ability")
+        names = ("overfitting_direct", "slope", "genuine_ability_direct")
         estimands = xr.Dataset(dict.fromkeys(names, cell), {"model": ["m"], "benchmark": ["b"]})
         at = np.array([PRIOR.mu, PRIOR.mu + 0.9])
         found = shifted_curves(kappa, estimands, PRIOR, 0.9, np.array([True]), at).isel(location=1)
-        ends.append(float(found["overfitting_high"].squeeze()))
+        ends.append(float(found["overfitting_direct_high"].squeeze()))
         worth.append(float(found["ess"].squeeze()))
     scatter = np.std(ends, ddof=1) / SD[2] * stats.norm.pdf(stats.norm.ppf(0.95))
     assert np.median(worth) / 2.5 < 0.05 * 0.95 / scatter**2 < np.median(worth) * 2.5
@@ -201,7 +211,7 @@ def test_other_priors_with_a_location_agree_with_quadrature(prior: StudentT | Lo
         mean = integrate.quad(lambda x: weight(x) * x, -6, 6)[0] / total
         exact = MEAN[2] + slope * (mean - MEAN[0])
         here = found.interp(location=at)
-        assert float(here["overfitting"]) == pytest.approx(
+        assert float(here["overfitting_direct"]) == pytest.approx(
             exact, abs=4 * SD[2] / np.sqrt(float(here["ess"]))
         )
         assert abs(exact - MEAN[2]) > 8 * SD[2] / np.sqrt(float(here["ess"]))  # it did move
@@ -266,7 +276,7 @@ def test_signs_in_words(chance: list[float], own: float, at: float, text: str) -
 
 def test_overfitting_that_is_zero_has_no_sign() -> None:
     kappa, estimands = drawn()
-    estimands["overfitting"] = estimands["overfitting"] * 0.0
+    estimands["overfitting_direct"] = estimands["overfitting_direct"] * 0.0
     curves = shifted_curves(kappa, estimands, PRIOR, 0.9, CONCERNED)
     signs = curves["sign"].sel(model="m").to_numpy()
     assert set(signs.ravel()) == {"zero by definition"}
@@ -280,5 +290,5 @@ def test_the_table_has_a_row_for_each_point_of_each_curve(curves: xr.Dataset) ->
     assert "never asked" not in set(table["model"])
     row = table.query("changed == 'own' and benchmark == 'c'").set_index("location").loc[0.0]
     cell = curves.sel(changed="own", benchmark="c", model="m", location=0.0)
-    for name in ("overfitting_low", "slope", "p_positive", "ess", "reach_high", "sign_at"):
+    for name in ("overfitting_direct_low", "slope", "p_positive", "ess", "reach_high", "sign_at"):
         assert row[name] == pytest.approx(float(cell[name]), nan_ok=True)

@@ -82,9 +82,9 @@ def test_estimands_are_standardised_over_items(built, draws, reference):
                 )
                 expected = {
                     "accuracy": accuracy,
-                    "genuine_ability": genuine,
-                    "overfitting": accuracy - genuine,
-                    "overfitting_fraction": (accuracy - genuine) / accuracy,
+                    "genuine_ability_direct": genuine,
+                    "overfitting_direct": accuracy - genuine,
+                    "overfitting_fraction_direct": (accuracy - genuine) / accuracy,
                     "novelty_gap": gap,
                 }
                 for name, value in expected.items():
@@ -127,13 +127,13 @@ def test_reference_must_be_in_range(built, reference):
 
 def test_summary_is_tidy_and_knows_constants(built, draws):
     result = estimands(draws, built, (CHAINS, DRAWS), "min_observed")["estimands"]
-    result["overfitting"][:, :, 0, 0] = 0.0
+    result["overfitting_direct"][:, :, 0, 0] = 0.0
     table = summarise(result, level=0.8)
     assert list(table.columns)[:6] == ["model", "benchmark", "quantity", "mean", "sd", "ci_low"]
     pairs = table[["model", "benchmark"]].drop_duplicates()
     assert len(pairs) == 5
     constant = table[
-        (table["quantity"] == "overfitting")
+        (table["quantity"] == "overfitting_direct")
         & (table["model"] == "model-0")
         & (table["benchmark"] == "bench-0")
     ]
@@ -169,6 +169,6 @@ def test_rows_of_different_items_weigh_by_their_number():
     cell = estimands(draws, b, (1, 1), "zero")["estimands"].squeeze()
     seen, unseen = expit(0.3 + 1.2 * (1 - 2 / 3)), expit(0.3 - 1.2 * 2 / 3)
     assert float(cell["accuracy"]) == pytest.approx((40 * seen + 20 * unseen) / 60)
-    assert float(cell["genuine_ability"]) == pytest.approx(unseen)
+    assert float(cell["genuine_ability_direct"]) == pytest.approx(unseen)
     checks = posterior_checks(draws, b, np.random.default_rng(0))
     assert float(checks["score"].squeeze()) == pytest.approx(40 / 60)

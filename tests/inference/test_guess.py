@@ -99,7 +99,7 @@ def test_guessing_is_distinguished_from_ability_and_slope(model: str) -> None:
     assert float(low) < 0.25 < float(high)
     assert float(high - low) < 0.67 * np.diff(beta(5, 15).ppf([0.025, 0.975]))[0]
     truth = 0.75 * (expit(eta + 1.5 * d) - expit(eta)).mean(axis=1)
-    assert inside(quantity(fit, "overfitting"), truth) >= MODELS - 1
+    assert inside(quantity(fit, "overfitting_direct"), truth) >= MODELS - 1
 
 
 def draws_of(guess: np.ndarray, responses: Responses) -> tuple[Draws, object]:

@@ -147,7 +147,7 @@ class TestTwoModelsOnGrid:
         mean = (weight * clean).sum()
         sd = np.sqrt((weight * (clean - mean) ** 2).sum())
         rows = fit.estimands().set_index(["quantity", "model"])
-        assert_mean_and_sd(rows.loc[("genuine_ability", "AB"[m])], mean, sd)
+        assert_mean_and_sd(rows.loc[("genuine_ability_direct", "AB"[m])], mean, sd)
 
     def test_accuracy_keeps_the_variance_of_the_events(self, fit, grid, posterior):
         """Mean and variance over events that are independent given the parameters."""

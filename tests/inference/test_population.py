@@ -72,7 +72,7 @@ def test_estimands_average_over_all_items_of_the_table(by_model):
             genuine = expit(eta + draws.beta[s, m] * 0.4).mean()
             cell = found.isel(chain=0, draw=s, model=m, benchmark=0)
             assert float(cell["accuracy"]) == pytest.approx(accuracy, abs=1e-12)
-            assert float(cell["genuine_ability"]) == pytest.approx(genuine, abs=1e-12)
+            assert float(cell["genuine_ability_direct"]) == pytest.approx(genuine, abs=1e-12)
 
 
 def test_answered_items_alone_are_averaged_where_that_is_wanted():
@@ -83,7 +83,7 @@ def test_answered_items_alone_are_averaged_where_that_is_wanted():
     eta = draws.theta[:, [1]] - draws.delta[:, design.item[rows]]
     eta = eta + draws.beta[:, [1]] * (0.4 - design.centring.responses[0])
     np.testing.assert_allclose(
-        found["genuine_ability"].isel(chain=0, model=1, benchmark=0), expit(eta).mean(axis=1)
+        found["genuine_ability_direct"].isel(chain=0, model=1, benchmark=0), expit(eta).mean(axis=1)
     )
     assert bool(found["rank"].isnull().all())
 
@@ -210,7 +210,7 @@ def test_a_population_of_items_has_the_error_of_their_sample(marginalised):
             one.theta[0, m] - delta[0] + one.beta[0, m] * (0.4 - built.design.centring.responses[0])
         )
         p = expit(eta)
-        values = found["estimands"]["genuine_ability"].isel(chain=0, model=m, benchmark=0)
+        values = found["estimands"]["genuine_ability_direct"].isel(chain=0, model=m, benchmark=0)
         sd = p.std() / np.sqrt(ITEMS + 1)
         assert float(values.mean()) == pytest.approx(p.mean(), abs=5 * sd / np.sqrt(size))
         assert float(values.std()) == pytest.approx(sd, rel=5 / np.sqrt(2 * size))
@@ -223,7 +223,7 @@ def test_models_share_the_sample_of_items():
     one = replace(one, theta=np.array([[0.0, 0.0, 0.01]]), beta=np.ones((1, 3)))
     many = one[np.zeros(2000, dtype=int)]
     found = estimands(many, built, (1, 2000), 0.4, "all", np.random.default_rng(2), True)
-    genuine = found["estimands"]["genuine_ability"].isel(chain=0, benchmark=0)
+    genuine = found["estimands"]["genuine_ability_direct"].isel(chain=0, benchmark=0)
     np.testing.assert_allclose(genuine.isel(model=0), genuine.isel(model=1), atol=1e-12)
     assert (found["estimands"]["rank"].isel(model=2) == 1).all()
     assert float(genuine.isel(model=0).std()) > 0.02

@@ -55,7 +55,9 @@ def test_accuracy_has_the_quantiles_of_ability(theta, known):
         within(float(known.cdf(logit(reported[name]))), wanted, 4 * DRAWS)
     within(reported["p_below"], float(known.cdf(logit(0.02))), 4 * DRAWS)
     within(reported["p_above"], float(known.sf(logit(0.98))), 4 * DRAWS)
-    assert found.values["genuine_ability"] == pytest.approx(found.values["accuracy"], abs=1e-6)
+    assert found.values["genuine_ability_direct"] == pytest.approx(
+        found.values["accuracy"], abs=1e-6
+    )
     assert found.values["item_spread"].max() < 1e-6
 
 
@@ -122,9 +124,9 @@ def simulated(d: np.ndarray, models: int, rng: np.random.Generator) -> dict[str,
         quantities.append(
             {
                 "accuracy": score[m, b],
-                "genuine_ability": low[m, b],
-                "overfitting": score[m, b] - low[m, b],
-                "overfitting_fraction": 1 - low[m, b] / score[m, b],
+                "genuine_ability_direct": low[m, b],
+                "overfitting_direct": score[m, b] - low[m, b],
+                "overfitting_fraction_direct": 1 - low[m, b] / score[m, b],
                 "novelty_gap": high[m, b] - low[m, b],
                 "slope": beta[m, b],
                 "model_difference": score[first, b] - score[second, b],
@@ -153,7 +155,13 @@ def default() -> Implied:
 @pytest.mark.parametrize(
     "quantity",
     [
-        *("accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap"),
+        *(
+            "accuracy",
+            "genuine_ability_direct",
+            "overfitting_direct",
+            "overfitting_fraction_direct",
+            "novelty_gap",
+        ),
         *("slope", "model_difference", "model_difference_size", "benchmark_difference_size"),
         *("item_accuracy", "item_spread"),
     ],
@@ -213,8 +221,8 @@ def test_accuracy_is_reported_at_the_true_contamination(kind, trials):
     genuine = expit(theta + eps + beta * (low - mean.mean())).mean(axis=1)
     by_hand = {
         "accuracy": p.mean(axis=1),
-        "genuine_ability": genuine,
-        "overfitting": p.mean(axis=1) - genuine,
+        "genuine_ability_direct": genuine,
+        "overfitting_direct": p.mean(axis=1) - genuine,
         "item_spread": p.std(axis=1),
     }
     independent = 1 / (1 / found.draws + 1 / SIMULATED)

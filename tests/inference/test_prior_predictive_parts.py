@@ -49,7 +49,7 @@ def test_every_shipped_spec_has_an_answer(name, trials):
 
 def test_positive_slopes_never_lower_an_accuracy():
     found = implied(load_model("positive"), models=3, items=30, draws=300)
-    for quantity in ("overfitting", "slope", "novelty_gap", "overfitting_fraction"):
+    for quantity in ("overfitting_direct", "slope", "novelty_gap", "overfitting_fraction_direct"):
         assert found.values[quantity].min() >= 0
 
 
@@ -120,7 +120,7 @@ def test_clean_models_have_no_overfitting(said):
     assert len(found.clean) == 1
     assert f"their slopes are 0: '{found.clean[0]}'" in found.notes()[-1]
     # One of four models is clean; slopes of the others are Normal(0, 2).
-    for quantity in ("slope", "overfitting", "novelty_gap"):
+    for quantity in ("slope", "overfitting_direct", "novelty_gap"):
         assert (found.values[quantity] == 0).mean() == pytest.approx(0.25)
     slopes = found.values["slope"]
     within(float((slopes > 4).mean()) / 0.75, float(stats.norm(0, 2).sf(4)), 6 * DRAWS)
@@ -147,6 +147,7 @@ def test_spillover_lifts_by_the_mean_contamination_of_a_model():
     lift = 3 * (by_cell - by_cell.index.get_level_values("benchmark").map(center).to_numpy())
     wanted = np.sort(expit(lift) - expit(lift - 3 * by_cell))
     overfitting = np.sort(found.values["overfitting"].reshape(100, -1), axis=1)
+    assert found.values["overfitting_direct"] == pytest.approx(0.0, abs=1e-6)
     assert overfitting == pytest.approx(np.tile(wanted, (100, 1)), abs=1e-6)
 
 

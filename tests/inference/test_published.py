@@ -67,9 +67,9 @@ class TestMusrFinetuning:
         assert rows.loc["accuracy", "mean"] == pytest.approx(0.657, abs=0.002)
         # Seen items gained 0.07 more than unseen ones, and are half of all: 0.035, of which
         # chance of 250 items alone has a standard error of about 0.02.
-        assert rows.loc["genuine_ability", "mean"] == pytest.approx(0.616, abs=0.006)
-        assert rows.loc["overfitting", "mean"] == pytest.approx(0.041, abs=0.004)
-        assert rows.loc["overfitting", "sd"] == pytest.approx(0.023, abs=0.003)
+        assert rows.loc["genuine_ability_direct", "mean"] == pytest.approx(0.616, abs=0.006)
+        assert rows.loc["overfitting_direct", "mean"] == pytest.approx(0.041, abs=0.004)
+        assert rows.loc["overfitting_direct", "sd"] == pytest.approx(0.023, abs=0.003)
         assert float(musr.data["posterior"]["sigma_eps"].mean()) == pytest.approx(8.95, abs=0.3)
 
     def test_every_check_passes(self, musr):
@@ -82,7 +82,7 @@ class TestMusrFinetuning:
 
     def test_clean_model_has_no_overfitting_of_its_own(self, musr):
         rows = figures(musr, "olmo3-7b-clean")
-        assert rows.loc["overfitting", ["mean", "sd"]].tolist() == [0, 0]
+        assert rows.loc["overfitting_direct", ["mean", "sd"]].tolist() == [0, 0]
         assert rows.loc["slope", "verdict"] == "no contamination"
 
     def test_ten_generations_are_not_ten_items(self, musr, tmp_path):
@@ -91,8 +91,8 @@ class TestMusrFinetuning:
         spec.write_text(WITHOUT_EPS)
         naive = bayescontam.fit(shared("musr_finetuning.csv"), spec, seed=1, **FEW)
         rows = figures(naive, "olmo3-7b-contaminated")
-        assert rows.loc["overfitting", "mean"] == pytest.approx(0.036, abs=0.003)
-        assert rows.loc["overfitting", "sd"] == pytest.approx(0.010, abs=0.0015)
+        assert rows.loc["overfitting_direct", "mean"] == pytest.approx(0.036, abs=0.003)
+        assert rows.loc["overfitting_direct", "sd"] == pytest.approx(0.010, abs=0.0015)
         assert rows.loc["slope", "mean"] == pytest.approx(0.62, abs=0.05)
         assert rows.loc["slope", "sd"] == pytest.approx(0.17, abs=0.03)
         ranked = bayescontam.compare({"with": musr, "without": naive})
@@ -115,14 +115,14 @@ class TestMusrSpillover:
     def test_the_items_own_part_is_reported(self, spilt):
         """Of the gain on seen items 7 points are their own, and half of the items is seen."""
         rows = figures(spilt, "olmo3-7b-contaminated")
-        own = rows.loc["overfitting", "mean"] - rows.loc["spillover", "mean"]
-        assert own == pytest.approx(0.07 / 2, abs=0.012)
+        assert rows.loc["overfitting_direct", "mean"] == pytest.approx(0.07 / 2, abs=0.012)
 
     def test_spillover_and_ability_cannot_be_distinguished(self, spilt):
         lift = spilt.data["posterior"]["spillover"]
         assert float(lift.std()) > 0.8  # the prior's is 1
         rows = figures(spilt, "olmo3-7b-contaminated")
-        assert rows.loc["spillover", "ci_low"] < 0 < rows.loc["spillover", "ci_high"]
+        assert rows.loc["overfitting_spillover", "ci_low"] < 0
+        assert rows.loc["overfitting_spillover", "ci_high"] > 0
         check = {c.name: c for c in spilt.checks()}["Spillover apart from ability"]
         assert check.outcome is bayescontam.Outcome.CAUTION
         assert "how the difference is split is the priors' guess" in check.sentence
@@ -218,13 +218,13 @@ def test_models_without_older_problems_score_as_their_genuine_ability_says(probl
     assert len(fit.record["clean"]) == 7
     assert not [c.name for c in fit.checks() if c.outcome is bayescontam.Outcome.FAILED]
     rows = headline(fit).set_index("model")
-    verdicts = rows["overfitting_verdict"].drop(fit.record["clean"])
+    verdicts = rows["overfitting_direct_verdict"].drop(fit.record["clean"])
     if platform == "atcoder":
         assert (verdicts != "shown").all()
         return
     assert (verdicts == "shown").sum() >= 10
     new = table[table["contamination"] == 0].groupby("model")[["n_correct", "n_trials"]].sum()
-    off = (rows["genuine_ability"] - new["n_correct"] / new["n_trials"])[verdicts.index]
+    off = (rows["genuine_ability_direct"] - new["n_correct"] / new["n_trials"])[verdicts.index]
     # 102 problems with ten generations each; the largest was 0.021 with all 45 models.
     assert off.abs().max() < 0.04
     assert abs(off.mean()) < 0.015

@@ -31,16 +31,21 @@ def fit() -> bayescontam.Fit:
 
 
 def test_every_column_against_the_draws_one_by_one(fit: bayescontam.Fit) -> None:
-    ability = fit.data["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
+    ability = (
+        fit.data["estimands"]["genuine_ability_direct"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
+    )
     ranks = rankdata(-ability, axis=1)
     table = rank_models(fit).table.set_index("model")
     assert list(table.index) == ["m0", "m2", "m1", "m3"]
     for m, name in enumerate(["m0", "m1", "m2", "m3"]):
         row, rank = table.loc[name], np.sort(ranks[:, m])
-        assert row["genuine_ability"] == pytest.approx(ability[:, m].mean())
-        assert row["genuine_ability_sd"] == pytest.approx(ability[:, m].std(ddof=1))
+        assert row["genuine_ability_direct"] == pytest.approx(ability[:, m].mean())
+        assert row["genuine_ability_direct_sd"] == pytest.approx(ability[:, m].std(ddof=1))
         ends = np.quantile(ability[:, m], [0.025, 0.975])
-        assert [row["genuine_ability_low"], row["genuine_ability_high"]] == pytest.approx(ends)
+        assert [
+            row["genuine_ability_direct_low"],
+            row["genuine_ability_direct_high"],
+        ] == pytest.approx(ends)
         assert row["rank"] == rank[len(rank) // 2 - 1]
         assert row["rank_low"] == rank[int(0.025 * len(rank)) - 1]
         assert row["rank_high"] == rank[int(0.975 * len(rank)) - 1]
@@ -75,7 +80,7 @@ def test_weights_by_item_are_those_of_the_benchmarks() -> None:
     assert rank_models(fit, weights="item").compared.shares.to_dict() == {"b0": 0.25, "b1": 0.75}
     for m in range(4):
         wanted = (MEANS[m] * [0.25, 0.75]).sum()
-        assert table.loc[f"m{m}", "genuine_ability"] == pytest.approx(wanted, abs=0.002)
+        assert table.loc[f"m{m}", "genuine_ability_direct"] == pytest.approx(wanted, abs=0.002)
     assert table.index[0] == "m2"
     assert "weights by items, 0.25 to 0.75 each" in rank_models(fit, weights="item").sentences()[1]
 
@@ -118,7 +123,10 @@ def test_order_of_models_and_a_shift_of_all_change_nothing(fit: bayescontam.Fit)
     names = [name for name in here.table if "genuine" not in name and "raw" not in name]
     pd.testing.assert_frame_equal(shifted.table[names], here.table[names])
     pd.testing.assert_frame_equal(shifted.p_better, here.p_better)
-    assert shifted.table["genuine_ability_sd"].min() > 2 * here.table["genuine_ability_sd"].max()
+    assert (
+        shifted.table["genuine_ability_direct_sd"].min()
+        > 2 * here.table["genuine_ability_direct_sd"].max()
+    )
 
 
 def test_models_that_are_equal_share_ranks_and_groups() -> None:
@@ -211,7 +219,7 @@ def test_models_with_other_items_are_named() -> None:
         ({"benchmark": "b00"}, r"got 'b00', which the fit does not have; did you mean 'b"),
         ({"benchmark": []}, "got none; name at least one"),
         ({"benchmark": ["b0", "b0"]}, "'b0' is named twice; name each once"),
-        ({"by": "slope"}, "by: got 'slope'; allowed are 'genuine_ability' or 'accuracy'"),
+        ({"by": "slope"}, "by: got 'slope'; allowed are 'genuine_ability', 'genuine_ability_d"),
         ({"weights": "equal"}, "weights: got 'equal'; allowed are 'benchmark' or 'item'"),
         ({"level": 0.4}, "level: got 0.4; allowed is 0.5 up to but not 1"),
         ({"level": 1.0}, "level: got 1.0; allowed is 0.5 up to but not 1"),
@@ -257,7 +265,9 @@ def test_a_higher_level_distinguishes_fewer(fit: bayescontam.Fit) -> None:
 
 def test_expected_errors_and_joint_probability_are_counted(fit: bayescontam.Fit) -> None:
     ranking = rank_models(fit, level=0.7)
-    ability = fit.data["estimands"]["genuine_ability"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
+    ability = (
+        fit.data["estimands"]["genuine_ability_direct"].to_numpy().reshape(-1, 4, 2).mean(axis=2)
+    )
     claimed = ranking.pairs().query("distinguished")
     first, second = ([int(name[1]) for name in claimed[side]] for side in ("model", "other"))
     wrong = ability[:, first] <= ability[:, second]

@@ -33,7 +33,7 @@ class TestSixThousandResponses:
         width = table["ci_high"] - table["ci_low"]
         # An unpooled accuracy of 400 items has a 95 % interval of width 0.1.
         assert width["accuracy"].max() < 0.11
-        assert width["genuine_ability"].max() < 0.2
+        assert width["genuine_ability_direct"].max() < 0.2
 
     def test_sampling_is_sound(self, fit):
         table = fit.estimands()

@@ -24,7 +24,7 @@ def test_clean_models_distinguish_ease_from_contamination() -> None:
     truth = (expit(ability - delta + slope * d) - expit(ability - delta)).mean(axis=1)
 
     anchored = fitted(table, "anchored")
-    assert inside(quantity(anchored, "overfitting"), truth) >= MODELS - 1
+    assert inside(quantity(anchored, "overfitting_direct"), truth) >= MODELS - 1
     assert (quantity(anchored, "slope").iloc[:2][["mean", "sd"]] == 0).all(axis=None)
     assert abs(quantity(anchored, "slope")["mean"].iloc[2:].mean() - 1.0) < 0.5
     kappa = anchored.data["posterior"]["kappa"]
@@ -37,7 +37,7 @@ def test_clean_models_distinguish_ease_from_contamination() -> None:
     plain = fitted(table, "hierarchical")
     bias = quantity(plain, "slope")["mean"] - slope[:, 0]
     assert bias.min() > 0.8  # all of kappa, up to noise and pooling
-    assert inside(quantity(plain, "overfitting"), truth) <= 1
+    assert inside(quantity(plain, "overfitting_direct"), truth) <= 1
     assert any("assumed to be equally difficult if" in line for line in fit_assumptions(plain))
 
 
@@ -53,4 +53,4 @@ def test_slopes_that_depend_on_difficulty_are_found() -> None:
     gamma = fit.data["posterior"]["gamma"]
     assert float(gamma.quantile(0.025)) < 0.8 < float(gamma.quantile(0.975))
     assert float(gamma.mean()) > 0.3
-    assert inside(quantity(fit, "overfitting"), truth) >= MODELS - 1
+    assert inside(quantity(fit, "overfitting_direct"), truth) >= MODELS - 1

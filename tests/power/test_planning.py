@@ -145,8 +145,8 @@ def posterior_by_grid(k: np.ndarray, d: np.ndarray, reference: float) -> dict[st
         genuine += here.mean() * expit(theta + beta * (reference - d.mean()))
     weight = np.exp(log - log.max())
     return {
-        "weight": weight / weight.sum(), "accuracy": accuracy, "genuine_ability": genuine,
-        "overfitting": accuracy - genuine, "slope": beta,
+        "weight": weight / weight.sum(), "accuracy": accuracy, "genuine_ability_direct": genuine,
+        "overfitting_direct": accuracy - genuine, "slope": beta,
     }  # fmt: skip
 
 
@@ -339,7 +339,7 @@ def test_what_is_not_reached_is_said() -> None:
 
 
 def test_generations_and_the_fewest() -> None:
-    wish, spec = PowerRequest("overfitting", 0.99, data_sets=10), load_model("hierarchical")
+    wish, spec = PowerRequest("overfitting_direct", 0.99, data_sets=10), load_model("hierarchical")
     found = smallest_design("generations", SampleSizes(40, 2), Assumptions(), spec, wish, seed=1)
     assert found.sizes == SampleSizes(40, 2, 1, 1)
     assert found.sentence.startswith("1 generation, the fewest tried")

@@ -47,9 +47,9 @@ def test_answers_follow_the_true_contamination_not_the_expected_one(study: Study
     noise = 4 * np.sqrt(0.25 / 200) / boost
     assert ((true > low - noise) & (true < high + noise)).all()
     reference = study.settings["reference"]
-    assert posed.truth["genuine_ability"] == pytest.approx(genuine + boost * reference)
-    over = frame["n_correct"].mean() - posed.truth["genuine_ability"]
-    assert posed.truth["overfitting"] == pytest.approx(over, abs=4 * 0.5 / len(frame) ** 0.5)
+    assert posed.truth["genuine_ability_direct"] == pytest.approx(genuine + boost * reference)
+    over = frame["n_correct"].mean() - posed.truth["genuine_ability_direct"]
+    assert posed.truth["overfitting_direct"] == pytest.approx(over, abs=4 * 0.5 / len(frame) ** 0.5)
 
 
 def test_the_same_seed_gives_the_same_answers(study: Study, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_curves_are_weighted_means_of_the_fit(fit: bayescontam.Fit) -> None:
     for changed, weight in weights.items():
         rows = table[(table["changed"] == changed) & (table["benchmark"] == "qu\0iz")]
         row = rows[(rows["model"] == "model-1") & np.isclose(rows["location"], 0.88)].iloc[0]
-        for name in ("genuine_ability", "overfitting", "slope"):
+        for name in ("genuine_ability_direct", "overfitting_direct", "slope"):
             draws = estimands[name].sel(model="model-1", benchmark="qu\0iz")
             draws = draws.stack(s=("chain", "draw")).to_numpy()
             expected = (weight * draws).sum() / weight.sum()
@@ -57,15 +57,15 @@ def test_curves_are_weighted_means_of_the_fit(fit: bayescontam.Fit) -> None:
 def test_assuming_harder_items_means_more_overfitting(fit: bayescontam.Fit) -> None:
     """What contaminated items have in difficulty, the slope must make up for."""
     for _, rows in fit.confounding().query("changed == 'all'").groupby(["model", "benchmark"]):
-        reported = rows.dropna(subset="overfitting").sort_values("location")
+        reported = rows.dropna(subset="overfitting_direct").sort_values("location")
         assert len(reported) >= 7
         assert reported["location"].is_unique
         ends = reported.iloc[[0, -1]]
         rise = np.diff(ends["slope"])[0] / np.diff(ends["location"])[0]
         assert 0.5 < rise < 1.3  # near one: only slope less kappa is identified by the data
-        assert reported["overfitting"].is_monotonic_increasing
-        assert reported["genuine_ability"].is_monotonic_decreasing
-        outside = rows[rows["overfitting"].isna()]["location"]
+        assert reported["overfitting_direct"].is_monotonic_increasing
+        assert reported["genuine_ability_direct"].is_monotonic_decreasing
+        outside = rows[rows["overfitting_direct"].isna()]["location"]
         assert not outside.between(
             reported["reach_low"].iloc[0], reported["reach_high"].iloc[0]
         ).any()
@@ -74,14 +74,14 @@ def test_assuming_harder_items_means_more_overfitting(fit: bayescontam.Fit) -> N
 def test_the_table_of_signs_holds_the_specs_location_and_zero(fit: bayescontam.Fit) -> None:
     table = sign_table(fit)
     assert len(table) == 5
-    overfitting = fit.estimands().query("quantity == 'overfitting'")
+    overfitting = fit.estimands().query("quantity == 'overfitting_direct'")
     both = table.merge(overfitting, on=["model", "benchmark"])
-    np.testing.assert_allclose(both["overfitting"], both["mean"], rtol=1e-5)  # as stored
-    np.testing.assert_allclose(both["overfitting_low"], both["ci_low"], atol=0.003)
+    np.testing.assert_allclose(both["overfitting_direct"], both["mean"], rtol=1e-5)  # as stored
+    np.testing.assert_allclose(both["overfitting_direct_low"], both["ci_low"], atol=0.003)
     rows = fit.confounding().query("changed == 'all' and location == 0")
     both = table.merge(rows, on=["model", "benchmark"], suffixes=("", "_at"))
-    np.testing.assert_array_equal(both["overfitting_zero"], both["overfitting_at"])
-    assert (both["overfitting_zero"] < both["overfitting"]).all()
+    np.testing.assert_array_equal(both["zero"], both["overfitting_direct_at"])
+    assert (both["zero"] < both["overfitting_direct"]).all()
 
 
 def test_the_page_shows_curves_and_signs(fit: bayescontam.Fit) -> None:
@@ -96,7 +96,7 @@ def test_the_page_shows_curves_and_signs(fit: bayescontam.Fit) -> None:
         assert row.sign in text
         assert row.sign_own in text
     assert "about 0.40 log-odds" in text
-    assert "95 % interval of overfitting is on one side of zero" in text
+    assert "95 % interval of overfitting (direct) is on one side of zero" in text
     assert "<b>long</b>" not in html
 
 
@@ -126,8 +126,8 @@ def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> N
     section = confounding_section(Fit(tree))
     assert section is not None
     rows = section["table"]["rows"]
-    assert [row["overfitting_zero"] for row in rows] == pytest.approx([np.nan] * 2, nan_ok=True)
-    assert "overfitting of 1 model on" in section["pictures"][0].alt
+    assert [row["zero"] for row in rows] == pytest.approx([np.nan] * 2, nan_ok=True)
+    assert "overfitting (direct) of 1 model on" in section["pictures"][0].alt
 
 
 def test_a_page_without_curves_says_why(fit: bayescontam.Fit) -> None:

@@ -24,7 +24,7 @@ def test_every_table_is_written_whole(hostile: Fit, tmp_path: Path) -> None:
     headline = pd.read_csv(folder / "headline.csv")
     wanted = tables.headline(hostile)
     # What a file keeps of a name is what CSV keeps.
-    pd.testing.assert_series_equal(headline["overfitting"], wanted["overfitting"])
+    pd.testing.assert_series_equal(headline["overfitting_direct"], wanted["overfitting_direct"])
     assert list(headline["model"]) == list(wanted["model"])
     assert len(pd.read_csv(folder / "estimands.csv")) == len(hostile.estimands())
 
@@ -36,7 +36,7 @@ def test_without_contamination_there_are_fewer(by_concept: Fit) -> None:
 
 def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fit) -> None:
     table = whole_tables(hostile, hostile.estimands())["better"]
-    ability = hostile.data["estimands"]["genuine_ability"]
+    ability = hostile.data["estimands"]["genuine_ability_direct"]
     assert len(table) == 3 * 2 + 2 * 1
     for row in table.itertuples():
         one, other = (

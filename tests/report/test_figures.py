@@ -101,18 +101,20 @@ def test_many_models_and_benchmarks_are_cut_and_said_so() -> None:
         [(f"m{m}", f"b{b}") for m in range(40) for b in range(15)], columns=["model", "benchmark"]
     )
     table["raw_accuracy"] = rng.random(len(table))
-    table["overfitting"] = rng.normal(size=len(table))
-    shown, note = ability_figures.part(table, "overfitting", "headline")
+    table["overfitting_direct"] = rng.normal(size=len(table))
+    shown, note = ability_figures.part(table, "overfitting_direct", "headline")
     assert shown["model"].nunique() == ability_figures.MOST_MODELS
     assert shown["benchmark"].nunique() == 3
-    assert "Only 3 of 15 benchmarks are drawn (largest overfitting)." in note
-    assert "Only 24 of 40 models are drawn (largest overfitting)." in note
+    assert "Only 3 of 15 benchmarks are drawn (largest overfitting (direct))." in note
+    assert "Only 24 of 40 models are drawn (largest overfitting (direct))." in note
     assert note.endswith("All: headline.csv of 'bayescontam report --tables'.")
-    largest = table.loc[table["overfitting"].abs().idxmax()]
+    largest = table.loc[table["overfitting_direct"].abs().idxmax()]
     assert largest["model"] in set(shown["model"])
-    assert ability_figures.part(table.head(3), "overfitting", "headline")[1] == ""
+    assert ability_figures.part(table.head(3), "overfitting_direct", "headline")[1] == ""
     few = table[table["model"].isin(["m0", "m1", "m2", "m3"])]  # leave room for more panels
-    assert ability_figures.part(few, "overfitting", "headline")[0]["benchmark"].nunique() == 12
+    assert (
+        ability_figures.part(few, "overfitting_direct", "headline")[0]["benchmark"].nunique() == 12
+    )
 
 
 NAMES = [*HOSTILE, "$x_1$", "\\alpha^2", "中文", "\U0001f600", "مرحبا", "$"]
@@ -206,7 +208,7 @@ def test_mixing_is_that_of_the_draws_whoever_computed_it(hostile: Fit) -> None:
         tail = array_stats.ess(cells, method="tail", prob=(0.05, 0.95))
         assert row.ess_tail == pytest.approx(float(tail))
         assert row.r_hat == pytest.approx(float(array_stats.rhat(cells)))
-    for quantity in ("accuracy", "genuine_ability", "overfitting_fraction"):
+    for quantity in ("accuracy", "genuine_ability_direct", "overfitting_fraction_direct"):
         estimands = hostile.data["estimands"][quantity].sel(model=MODELS[0], benchmark="Quiz")
         wanted = float(array_stats.ess(estimands.to_numpy(), method="bulk"))
         rows = reported[reported["quantity"].str.startswith(f"{quantity}[<")]

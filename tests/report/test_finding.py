@@ -21,15 +21,15 @@ def rows(*kinds: Overfitting, benchmark: str = "quiz", effects: list[float] | No
             "model": [f"m{i}" for i in range(len(kinds))],
             "benchmark": benchmark,
             "raw_accuracy": raw,
-            "genuine_ability": raw - overfitting,
-            "overfitting": overfitting,
-            "overfitting_verdict": list(kinds),
+            "genuine_ability_direct": raw - overfitting,
+            "overfitting_direct": overfitting,
+            "overfitting_direct_verdict": list(kinds),
             "rank_raw": np.arange(len(kinds)) + 1.0,
         }
     )
-    for name in ("genuine_ability", "overfitting"):
+    for name in ("genuine_ability_direct", "overfitting_direct"):
         table[f"{name}_low"], table[f"{name}_high"] = table[name] - 0.01, table[name] + 0.01
-    table["rank"] = table["genuine_ability"].rank(ascending=False)
+    table["rank"] = table["genuine_ability_direct"].rank(ascending=False)
     return table
 
 
@@ -54,7 +54,10 @@ def test_effects_that_are_shown_come_first_with_their_range() -> None:
     table = rows(SHOWN, SHOWN, SHOWN, OPEN, effects=[0.03, 0.26, 0.1, 0.05])
     (text,) = finding(table, 0.02)
     assert text.startswith("Three of 4 models lose 0.03 to 0.26 of their accuracy")
-    assert "m1 loses most: it falls from a raw accuracy of 0.767 to a genuine ability of" in text
+    assert (
+        "m1 loses most: it falls from a raw accuracy of 0.767 to a genuine ability (direct) of"
+        in text
+    )
     assert "0.507 [0.497, 0.517], from rank 2 to 3." in text
     assert text.endswith("For 1 model the direct effect is neither shown nor ruled out.")
 

@@ -52,7 +52,7 @@ def test_the_page_says_what_it_leaves_out(page: Parsed) -> None:
     assert "A mark for each of 390 pairs of model and benchmark" in text
     assert "All 390 slopes, and what the data show of each" in text
     assert "Power-scaling of all 390 pairs of model and benchmark" in text
-    assert "Only 3 of 13 benchmarks are drawn (largest overfitting)." in text
+    assert "Only 3 of 13 benchmarks are drawn (largest overfitting (direct))." in text
     assert "Only 24 of 30 models are drawn (largest slope)." in text
     assert "Only 12 of 390 slopes are drawn (least changed by the data)." in text
     assert "All 3,120 estimands" in text
@@ -69,27 +69,41 @@ def test_every_pair_is_in_the_tables_with_its_value(html: str, headline: pd.Data
     reported = [float(str(known["data-v"])) for tag, known in tags if "data-v" in known]
     assert len(reported) == 390 * 6
     ordered = headline.sort_values(
-        ["rank", "genuine_ability"], ascending=[True, False], kind="stable"
+        ["rank", "genuine_ability_direct"], ascending=[True, False], kind="stable"
     )
-    columns = ["raw_accuracy", "genuine_ability", "overfitting", "rank_raw", "rank", "p_best"]
+    columns = [
+        "raw_accuracy",
+        "genuine_ability_direct",
+        "overfitting_direct",
+        "rank_raw",
+        "rank",
+        "p_best",
+    ]
     parts = [ordered.loc[ordered["benchmark"] == name, columns] for name in BENCHMARKS]
     np.testing.assert_allclose(np.reshape(reported, (390, 6)), pd.concat(parts), rtol=1e-5)
 
 
 def test_the_overview_shows_every_pair(large: Fit, headline: pd.DataFrame) -> None:
     scatter = ability_figures.scatter(headline)
-    effect = effect_figures.effect_map(headline, "overfitting", "overfitting_verdict", "headline")
+    effect = effect_figures.effect_map(
+        headline, "overfitting_direct", "overfitting_direct_verdict", "headline"
+    )
     assert effect is not None
     assert is_drawn(scatter)
     assert is_drawn(effect)
     assert "30 models on 13 benchmarks" in effect.alt
-    for kind, count in headline["overfitting_verdict"].value_counts().items():
+    for kind, count in headline["overfitting_direct_verdict"].value_counts().items():
         assert f"{count:,} {kind}" in effect.alt
-    most = headline["overfitting"].abs().max()
+    most = headline["overfitting_direct"].abs().max()
     assert f", {most:.2f}" in effect.alt or f", -{most:.2f}" in effect.alt
     assert "Only" not in effect.caption
     one = headline[headline["benchmark"] == BENCHMARKS[1]]
-    assert effect_figures.effect_map(one, "overfitting", "overfitting_verdict", "headline") is None
+    assert (
+        effect_figures.effect_map(
+            one, "overfitting_direct", "overfitting_direct_verdict", "headline"
+        )
+        is None
+    )
 
 
 def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
@@ -158,7 +172,7 @@ def test_many_references_are_reported_as_a_range(large: Fit) -> None:
 def test_a_page_of_two_pairs_is_as_plain_as_ever() -> None:
     small = Parsed(render(made_fit(["one", "other"], ["quiz"], items=12, draws=60)))
     ids = {known["id"] for _, known in small.tags if "id" in known}
-    assert not {"picture-scatter", "picture-overfitting-map", "picture-slope-map"} & ids
+    assert not {"picture-scatter", "picture-overfitting-direct-map", "picture-slope-map"} & ids
     assert "tall" not in " ".join(str(known.get("class")) for _, known in small.tags)
     assert "--tables'" not in small.text
 
@@ -206,9 +220,11 @@ def values(page: Any, at: int) -> list[float]:
 def test_sorting_and_filtering_in_a_browser(opened: Any, headline: pd.DataFrame) -> None:
     button = opened.find_element("css selector", "#results button[aria-label*='Overfitting']")
     button.click()
-    np.testing.assert_allclose(values(opened, 5), np.sort(headline["overfitting"]), rtol=1e-5)
+    np.testing.assert_allclose(
+        values(opened, 5), np.sort(headline["overfitting_direct"]), rtol=1e-5
+    )
     button.click()
-    falling = np.sort(headline["overfitting"])[::-1]
+    falling = np.sort(headline["overfitting_direct"])[::-1]
     np.testing.assert_allclose(values(opened, 5), falling, rtol=1e-5)
     reported = opened.find_element("css selector", "#results output")
     options = opened.find_elements("css selector", "#results select option")

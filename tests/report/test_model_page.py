@@ -15,6 +15,7 @@ from PIL import Image
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.prior_predictive import Implied, implied
+from bayescontam.model.effect_names import effect_words
 from bayescontam.report.model_page import check_ending, prior_picture, render_prior, write_prior
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
@@ -44,7 +45,7 @@ def test_a_table_of_known_values():
 
 
 def test_negative_bounds_have_a_true_minus():
-    row = made({"overfitting": np.array([-0.7, -0.6, 0.1, 0.6])}).readable().iloc[0]
+    row = made({"overfitting_direct": np.array([-0.7, -0.6, 0.1, 0.6])}).readable().iloc[0]
     assert (row["below"], row["above"]) == ("0.500 (< −0.5)", "0.250 (> 0.5)")
 
 
@@ -94,7 +95,7 @@ def test_bars_of_extremes_are_orange():
 
 
 def test_constants_can_be_drawn():
-    picture = prior_picture(made({"slope": np.zeros(100), "overfitting": np.zeros(100)}))
+    picture = prior_picture(made({"slope": np.zeros(100), "overfitting_direct": np.zeros(100)}))
     assert "slope 0.00 (0.00 to 0.00)" in picture.alt
 
 
@@ -128,7 +129,7 @@ def test_the_page_holds_table_picture_and_spec(known: Implied):
     parser.feed(page)
     assert all(source.startswith(("data:", "#")) for source in parser.sources)
     for row in known.table().to_dict("records"):
-        start = parser.cells.index(row["quantity"].replace("_", " "))
+        start = parser.cells.index(effect_words(row["quantity"]))
         reported = [cell.replace("−", "-") for cell in parser.cells[start + 1 : start + 6]]
         wanted = [f"{row[name] + 0.0:.3f}" for name in ("q2.5", "q25", "median", "q75", "q97.5")]
         assert [cell.lstrip("-") for cell in reported] == [text.lstrip("-") for text in wanted]

@@ -34,8 +34,8 @@ def test_the_page_ranks_across_and_within_benchmarks(hostile: Fit) -> None:
     for said in across.sentences():
         assert said in head
     assert "Left out, because models are compared on the same benchmarks only" in head
-    assert number(across.table["genuine_ability"][0]) in head
-    for value in first.table["genuine_ability"]:
+    assert number(across.table["genuine_ability_direct"][0]) in head
+    for value in first.table["genuine_ability_direct"]:
         assert number(value) in tail
     assert part.count("<table") == 6  # ranks and pairs, across and for each of two benchmarks
     assert "picture-ranking" in part

@@ -31,7 +31,12 @@ def gridded(replicates: int = 60) -> dict[str, pd.DataFrame]:
     rows = {}
     for number, cell in enumerate(CELLS):
         for name, narrow in zip(NAMES, (1.0, 2.0, 3.0), strict=True):
-            for quantity in ("theta", "slope", "genuine_ability", "genuine_ability_nominal"):
+            for quantity in (
+                "theta",
+                "slope",
+                "genuine_ability_direct",
+                "genuine_ability_direct_nominal",
+            ):
                 table = made_rows(
                     replicates, number, narrow=narrow, estimator=name, quantity=quantity, cell=cell
                 )
@@ -77,7 +82,7 @@ def test_the_page_says_what_it_must(results: StudyResults, html: str) -> None:
     text, sampling = words(html), results.spec.sampling
     for said in (
         "All 400 simulated tables are fitted. 8 of 800 fits failed their gates, and count.",
-        "Ranks are not uniform for 2 of 5 quantities: genuine ability model",
+        "Ranks are not uniform for 2 of 5 quantities: genuine ability (direct) model",
         "of 'narrow': intervals too narrow, by a factor of about 1.",
         "drawn from the prior of the model spec 'single'",
         "A table has 1 model, 1 benchmark of 200 items, and 1 trial of each response.",
@@ -96,12 +101,15 @@ def test_the_verdict_is_that_of_the_worst(results: StudyResults) -> None:
         "estimator == 'narrow' and level == 0.95 and counted == 'all fits'"
     )
     share = f"{100 * row['coverage'].iloc[0]:.1f} %"
-    assert f"'narrow': its 95 % intervals hold the truth in: genuine ability {share}" in sentence
+    assert (
+        f"'narrow': its 95 % intervals hold the truth in: genuine ability (direct) {share}"
+        in sentence
+    )
     assert "1 of 1 coverages are too low by more than chance" in sentence
 
 
 def test_a_right_study_passes(tmp_path: Path) -> None:
-    rows = {"a": made_rows(300, 1, quantity="genuine_ability"), "b": made_rows(300, 2)}
+    rows = {"a": made_rows(300, 1, quantity="genuine_ability_direct"), "b": made_rows(300, 2)}
     results = StudyResults.load(write_run(tmp_path / "run", rows, study_text(), 300))
     outcome, sentence = verdict(results)
     assert outcome.value == "passed"
@@ -215,7 +223,7 @@ def test_error_bars_of_shares_end_at_0_and_1() -> None:
 def test_coverage_by_cell_has_estimands_first(grid_results: StudyResults) -> None:
     rows = coverage_rows(grid_results)
     assert list(dict.fromkeys(row["quantity"] for row in rows)) == [
-        "genuine_ability", "genuine_ability_nominal", "slope", "theta",
+        "genuine_ability_direct", "genuine_ability_direct_nominal", "slope", "theta",
     ]  # fmt: skip
     assert [row["cell"] for row in rows[:12:3]] == CELLS
     assert [row["estimator"] for row in rows[:3]] == list(NAMES)
@@ -354,36 +362,36 @@ def test_the_page_in_a_browser(opened: Any, name: str) -> None:
 
 def test_printed_figures_stand_beside_those_of_every_estimator(tmp_path: Path) -> None:
     rows = {
-        name: made_rows(50, k, estimator=name, quantity="genuine_ability", narrow=1.0 + k)
+        name: made_rows(50, k, estimator=name, quantity="genuine_ability_direct", narrow=1.0 + k)
         for k, name in enumerate(("exact", "bootstrap"))
     }
     text = 'published = "arc_recovery"\n' + study_text(names=("exact", "bootstrap"))
     results = StudyResults.load(write_run(tmp_path / "run", rows, text, 50))
     table = published_rows(results)
     found = {(row["quantity"], row["figure"]): row for row in table}
-    coverage = found["genuine ability", "coverage of 95 % intervals"]
+    coverage = found["genuine ability (direct)", "coverage of 95 % intervals"]
     assert (coverage["published"], coverage["of"]) == ("0.780", "bootstrap")
     for name, text in coverage["ours"]:
         own = rows[name]
         share = ((own["low_95"] <= own["truth"]) & (own["truth"] <= own["high_95"])).mean()
         assert text.startswith(f"{share:.3f} ± ")
-    mean = dict(found["genuine ability", "mean of the estimates"]["ours"])
+    mean = dict(found["genuine ability (direct)", "mean of the estimates"]["ours"])
     assert mean["exact"] == f"{rows['exact']['mean'].mean():.3f}"
-    sd = dict(found["genuine ability", "standard deviation of the estimates"]["ours"])
+    sd = dict(found["genuine ability (direct)", "standard deviation of the estimates"]["ours"])
     assert sd["bootstrap"] == f"{np.std(rows['bootstrap']['mean'], ddof=1):.3f}"
-    missing = found["overfitting fraction", "coverage of 95 % intervals"]["ours"]
+    missing = found["overfitting fraction (direct)", "coverage of 95 % intervals"]["ours"]
     assert dict(missing) == {"exact": "–", "bootstrap": "–"}
     html = render_study(results)
     assert "Published beside ours" in html
     assert "Section 3.6" in html
     table = comparison_of(tmp_path / "run").set_index("quantity")
-    one = table.loc["genuine ability, coverage of 95 % intervals"]
+    one = table.loc["genuine ability (direct), coverage of 95 % intervals"]
     own = rows["bootstrap"]
     share = ((own["low_95"] <= own["truth"]) & (own["truth"] <= own["high_95"])).mean()
     assert (one["published"], one["ours"], one["where"]) == (0.78, share, "bootstrap")
     assert one["ours_high"] - one["ours"] == pytest.approx(one["ours"] - one["ours_low"])
-    assert table.loc["genuine ability, mean of the estimates", "agreement"] == NO_INTERVAL
-    assert "overfitting fraction, coverage of 95 % intervals" not in table.index
+    assert table.loc["genuine ability (direct), mean of the estimates", "agreement"] == NO_INTERVAL
+    assert "overfitting fraction (direct), coverage of 95 % intervals" not in table.index
 
 
 def test_the_page_ends_with_what_the_study_says_of_its_results(tmp_path: Path, html: str) -> None:

@@ -24,7 +24,7 @@ def test_headline_holds_the_estimands(hostile: Fit, level: float) -> None:
     estimands = hostile.estimands(level)
     table = tables.headline(hostile, estimands).set_index(["model", "benchmark"])
     for row in estimands.itertuples():
-        if row.quantity in ("genuine_ability", "overfitting"):
+        if row.quantity in ("genuine_ability_direct", "overfitting_direct"):
             assert table.loc[(row.model, row.benchmark), row.quantity] == row.mean
             ends = [f"{row.quantity}_low", f"{row.quantity}_high"]
             found = table.loc[(row.model, row.benchmark), ends].astype(float)
@@ -45,7 +45,7 @@ def test_headline_has_the_answered_pairs_in_the_order_of_the_fit(hostile: Fit) -
 
 def test_ranks_are_within_benchmarks(hostile: Fit) -> None:
     table = tables.headline(hostile)
-    ability = hostile.data["estimands"]["genuine_ability"].stack(sample=("chain", "draw"))
+    ability = hostile.data["estimands"]["genuine_ability_direct"].stack(sample=("chain", "draw"))
     for benchmark, part in table.groupby("benchmark"):
         draws = ability.sel(benchmark=benchmark, model=part["model"].tolist())
         ranks = rankdata(-draws.transpose("model", "sample").to_numpy(), axis=0)
@@ -58,18 +58,18 @@ def test_ranks_are_within_benchmarks(hostile: Fit) -> None:
 def test_a_clean_model_has_no_overfitting_and_no_nan(hostile: Fit) -> None:
     table = tables.headline(hostile)
     clean = table[table["model"] == MODELS[2]]
-    assert (clean["overfitting"] == 0).all()
-    assert (clean["overfitting_verdict"] == Overfitting.NONE).all()
+    assert (clean["overfitting_direct"] == 0).all()
+    assert (clean["overfitting_direct_verdict"] == Overfitting.NONE).all()
     assert (clean["slope_verdict"] == "no contamination").all()
     # An effect that is zero by definition has no interval.
-    ends = ["overfitting_low", "overfitting_high"]
+    ends = ["overfitting_direct_low", "overfitting_direct_high"]
     assert clean[ends].isna().all(axis=None)
     assert clean.drop(columns=ends).notna().all(axis=None)
 
 
 def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fit) -> None:
     table = tables.headline(by_concept)
-    assert not [name for name in table if "overfitting" in name or "slope" in name]
+    assert not [name for name in table if "overfitting_direct" in name or "slope" in name]
     assert {"accuracy", "accuracy_low", "rank"} <= set(table)
     assert tables.slopes(by_concept).empty
     assert tables.sensitivity(by_concept).empty

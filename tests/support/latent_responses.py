@@ -47,9 +47,10 @@ def simulated(seed: int, kind: str, trials: int = 1, items: int = 150) -> World:
             "contamination_sd": np.broadcast_to(sd, mean.shape)[b, i],
         }
     )  # fmt: skip
-    truth = table[["model", "benchmark"]].assign(accuracy=p.ravel(), genuine_ability=clean.ravel())
+    known = {"accuracy": p.ravel(), "genuine_ability_direct": clean.ravel()}
+    truth = table[["model", "benchmark"]].assign(**known)
     truth = truth.groupby(["model", "benchmark"]).mean()
-    truth["overfitting"] = truth["accuracy"] - truth["genuine_ability"]
+    truth["overfitting_direct"] = truth["accuracy"] - truth["genuine_ability_direct"]
     truth["slope"] = slope.ravel()
     return World(table, truth)
 

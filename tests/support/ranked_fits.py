@@ -41,7 +41,7 @@ def ranked_fit(
     draws = ("chain", "draw", "model", "benchmark"), ability
     # Accuracy is another order, so that the two cannot be mistaken.
     rank = draws[0], np.where(np.isnan(ability), np.nan, ranks(np.nan_to_num(ability)))
-    estimands = {"accuracy": (draws[0], 1 - ability), "genuine_ability": draws}
+    estimands = {"accuracy": (draws[0], 1 - ability), "genuine_ability_direct": draws}
     record = {"level": 0.95, "checks": [], "spec": {"name": "made"}, "items": "all"}
     groups = {
         "estimands": xr.Dataset(

@@ -8,7 +8,8 @@ import pandas as pd
 import bayescontam
 
 QUANTITIES = (
-    "accuracy", "genuine_ability", "overfitting", "overfitting_fraction", "novelty_gap", "slope",
+    "accuracy", "genuine_ability_direct", "overfitting_direct", "overfitting_fraction_direct",
+    "novelty_gap", "slope",
 )  # fmt: skip
 
 
@@ -29,9 +30,9 @@ class Simulated:
         gap = means["p"] - means["p_low"]
         return {
             "accuracy": means["p"],
-            "genuine_ability": means["p_low"],
-            "overfitting": gap,
-            "overfitting_fraction": gap / means["p"],
+            "genuine_ability_direct": means["p_low"],
+            "overfitting_direct": gap,
+            "overfitting_fraction_direct": gap / means["p"],
             "novelty_gap": means["p_high"] - means["p_low"],
             "slope": self.table.groupby(["model", "benchmark"])["beta"].first(),
         }[quantity]

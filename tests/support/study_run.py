@@ -54,7 +54,7 @@ def write_run(
 def faulty(replicates: int = 400) -> dict[str, pd.DataFrame]:
     """Return rows of two estimators: 'exact', with failures and audits, and 'narrow'."""
     where = ("model 1 | bench 1", "model 2 | bench 1")
-    right = made_rows(replicates, 1, quantity="genuine_ability", where=where)
+    right = made_rows(replicates, 1, quantity="genuine_ability_direct", where=where)
     other = made_rows(replicates, 2, quantity="beta_bar")
     exact = pd.concat([right, other], ignore_index=True)
     failed, longer = exact["replicate"] < 8, exact["replicate"].between(8, 27)
@@ -65,6 +65,11 @@ def faulty(replicates: int = 400) -> dict[str, pd.DataFrame]:
     again = exact[exact["replicate"].isin([30, 31])].assign(audit=True, engine="pymc")
     again["mean"] += 0.5 * again["mcse"]
     narrow = made_rows(
-        replicates, 1, quantity="genuine_ability", where=where, estimator="narrow", narrow=1.5
+        replicates,
+        1,
+        quantity="genuine_ability_direct",
+        where=where,
+        estimator="narrow",
+        narrow=1.5,
     )
     return {"a": exact, "b": again, "c": narrow}

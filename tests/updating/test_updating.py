@@ -179,9 +179,9 @@ def test_cleaner_items_move_the_reference_as_in_a_joint_fit():
         tables[updated.entries[0].method] = table
         assert any("cleaner than all of the fit's" in note for note in updated.notes)
     weighed, joint = tables["update"], tables["refit"]
-    for name in ("genuine_ability", "overfitting", "novelty_gap"):
+    for name in ("genuine_ability_direct", "overfitting_direct", "novelty_gap"):
         assert abs(weighed.loc[name, "mean"] - joint.loc[name, "mean"]) < joint.loc[name, "sd"] / 2
-    assert weighed.loc["overfitting", "mean"] > 0
+    assert weighed.loc["overfitting_direct", "mean"] > 0
 
 
 def test_what_is_unlike_the_fit_is_reported(fit):
