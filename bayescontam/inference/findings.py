@@ -51,6 +51,9 @@ _OTHERS = {
         "For {subject} scores fall with contamination, which memory does not explain: these items"
         " may be harder, or their keys wrong."
     ),
+    Overfitting.LOWERED: (
+        "For {subject} contamination lowered the score: the {effect} is {range}."
+    ),
     Overfitting.BY_REFERENCE: (
         "For {subject} the sign of the {effect} depends on the reference contamination."
     ),

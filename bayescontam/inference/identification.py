@@ -60,6 +60,7 @@ class Overfitting(StrEnum):
     INCONCLUSIVE = "inconclusive"
     BORROWED = "borrowed"
     OPPOSITE = "opposite sign"
+    LOWERED = "lowered"
     BY_REFERENCE = "depends on reference"
     SIGN_ASSUMED = "sign assumed"
     NO_VARIATION = "no variation"
@@ -87,6 +88,11 @@ EXPLAINED = {
     Overfitting.OPPOSITE: (
         "Scores fall with contamination, which memory does not explain: contaminated items may be"
         " harder or have wrong keys, and this model spec takes that for an effect of contamination."
+    ),
+    Overfitting.LOWERED: (
+        "The score is lower than it would be without contamination: the intervals of the total"
+        " effect and of what the model's own relatives show lie below zero. Training on these"
+        " duplicates did harm."
     ),
     Overfitting.BY_REFERENCE: (
         "The reference lies above the contamination of most items and turns the sign of the"

@@ -22,6 +22,8 @@ from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
+from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
+from bayescontam.inference.assumed_spillover import assumed_spillover
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import (
@@ -63,6 +65,7 @@ from bayescontam.inference.stored import (
     without_items,
 )
 from bayescontam.inference.summary import LEVEL, summarise
+from bayescontam.inference.total_effects import own_totals, stored_totals
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import refuse_contaminated
@@ -223,7 +226,16 @@ def _of_slopes(
     verdicts = identify(*slopes, sensitivity, built, own, level, options.reference)
     rng = stream(options.seed, "curves")
     curves = dose_response(draws, built, level, options.items, rng, options.population)
-    return {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
+    found = {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
+    if (totals := own_totals(posterior, groups["prior"], built)) is not None:
+        found["total_effects"] = stored_totals(totals, built.design)
+    assumed = assumed_spillover(
+        draws, built, options.reference, level, options.items,
+        stream(options.seed, "assumed spillover"), options.population,
+    )  # fmt: skip
+    if assumed is not None:
+        found[ASSUMED] = assumed
+    return found
 
 
 def _text(spec: ModelSpec) -> str:

@@ -35,6 +35,7 @@ from bayescontam.inference.stored import (
     unlabelled,
 )
 from bayescontam.inference.summary import p_superior, summarise
+from bayescontam.inference.total_effects import total_verdicts
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames
 from bayescontam.specs.model import ModelSpec, restored_spec
@@ -203,8 +204,18 @@ class Fit(Stored):
         assert names is not None
         rows = (table["quantity"] == names.overfitting) & whole
         own = table[rows].set_index(_PAIR)
-        found = overfitting_verdicts(self.data, self._spilled(), own, self.smallest_effect)
+        limit, spilled = self.smallest_effect, self._spilled()
+        if "total_effects" in self.data:
+            known, clean = self.data["total_effects"].to_dataset(), self.record["clean"]
+            found = total_verdicts(known, clean, own, self.level, limit)
+        else:
+            found = overfitting_verdicts(self.data, spilled, own, limit)
         table.loc[rows, "verdict"] = found.to_numpy()
+        if names.total:
+            parts = (table["quantity"] == DIRECT.overfitting) & whole
+            own = table[parts].set_index(_PAIR)
+            direct = overfitting_verdicts(self.data, None, own, limit)
+            table.loc[parts, "verdict"] = direct.to_numpy()
         fixed = table["quantity"].isin(_ZERO) & (table["sd"] == 0)
         table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
         pairs = pd.MultiIndex.from_frame(table[_PAIR])

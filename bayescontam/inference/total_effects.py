@@ -1,15 +1,16 @@
 """What models of one base show by themselves of the total effect of contamination."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from bayescontam._types import BoolArray, FloatArray
-from bayescontam.inference.identification import INFORMED, ROUNDING
+from bayescontam.inference.identification import INFORMED, ROUNDING, Overfitting
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.lineage import Lineage
@@ -17,18 +18,6 @@ from bayescontam.model.transforms import LinearisedEstimate, rough_abilities
 
 _SAME_KIND = 0.5
 """Part of two exposures that must be of the same kinds for them to inform on one coefficient."""
-
-
-class TotalEffect(StrEnum):
-    """What the data show about the total effect of contamination on a score."""
-
-    SHOWN = "shown"
-    LOWERED = "lowered"
-    AT_MOST_SMALL = "at most small"
-    INCONCLUSIVE = "inconclusive"
-    BORROWED = "borrowed"
-    CLEAN = "assumed clean"
-    NONE = "no contamination"
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +138,31 @@ def with_twins(design: Design) -> BoolArray:
     return found
 
 
+def stored_totals(own: OwnTotals, design: Design) -> xr.Dataset:
+    """Return what is stored of them, dims (model, benchmark)."""
+    figures = {"dose": doses(design)} | {f"own_{name}": each for name, each in vars(own).items()}
+    dims = ("model", "benchmark")
+    coords = {dim: design.coords[dim] for dim in dims}
+    return xr.Dataset({name: (dims, each) for name, each in figures.items()}, coords)
+
+
 def total_verdicts(
+    group: xr.Dataset, clean: Collection[str], table: pd.DataFrame, level: float, smallest: float
+) -> "pd.Series[str]":
+    """Return the verdict on each total effect, whose intervals a table has by model, benchmark."""
+    order = "model", "benchmark"
+    figures = {
+        str(name): values.transpose(*order).to_series().reindex(table.index).to_numpy()
+        for name, values in group.data_vars.items()
+    }
+    own = OwnTotals(*(figures[f"own_{name}"] for name in ("effect", "sd", "information")))
+    known = table.index.get_level_values("model").isin(list(clean))
+    low, high = (table[name].to_numpy(dtype=float) for name in ("ci_low", "ci_high"))
+    found = _verdicts(figures["dose"], np.asarray(known), low, high, own, level, smallest)
+    return pd.Series(list(map(str, found)), index=table.index, dtype=object)
+
+
+def _verdicts(
     dose: FloatArray,
     clean: BoolArray,
     low: FloatArray,
@@ -158,20 +171,19 @@ def total_verdicts(
     level: float,
     smallest: float,
 ) -> NDArray[np.object_]:
-    """Return the verdict on each total effect, whose intervals are given; arrays of one shape."""
     # An effect is shown only where the pooled posterior and the pair's own twins both say so.
     own_low, own_high = own.interval(level)
     sign, own_sign = ((a > 0) * 1.0 - (b < 0) for a, b in ((low, high), (own_low, own_high)))
     rules = (
-        (clean, TotalEffect.CLEAN),
-        (~(dose > ROUNDING), TotalEffect.NONE),
-        (~(own.information >= INFORMED), TotalEffect.BORROWED),
-        ((-smallest < low) & (high < smallest), TotalEffect.AT_MOST_SMALL),
-        ((sign > 0) & (own_sign > 0), TotalEffect.SHOWN),
-        ((sign < 0) & (own_sign < 0), TotalEffect.LOWERED),
-        (sign != 0, TotalEffect.BORROWED),
+        (clean, Overfitting.CLEAN),
+        (~(dose > ROUNDING), Overfitting.NONE),
+        (~(own.information >= INFORMED), Overfitting.BORROWED),
+        ((-smallest < low) & (high < smallest), Overfitting.AT_MOST_SMALL),
+        ((sign > 0) & (own_sign > 0), Overfitting.SHOWN),
+        ((sign < 0) & (own_sign < 0), Overfitting.LOWERED),
+        (sign != 0, Overfitting.BORROWED),
     )
-    found = np.full(dose.shape, TotalEffect.INCONCLUSIVE, dtype=object)
+    found = np.full(dose.shape, Overfitting.INCONCLUSIVE, dtype=object)
     for holds, verdict in reversed(rules):  # the first rule that holds decides
         found[holds] = verdict
     return found

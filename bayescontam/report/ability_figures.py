@@ -59,6 +59,7 @@ STYLES: dict[str, dict[str, Any]] = {
     Overfitting.BORROWED: {"marker": "v", "color": GREY, "mfc": "white", "ls": "--"},
     Overfitting.SIGN_ASSUMED: {**_FILLED, "marker": "^"},
     Overfitting.OPPOSITE: {"marker": "<", "color": PINK, "mfc": PINK, "ls": "-"},
+    Overfitting.LOWERED: {"marker": ">", "color": PINK, "mfc": PINK, "ls": "-"},
     Overfitting.BY_REFERENCE: {"marker": "o", "color": PINK, "mfc": "white", "ls": "-"},
     Overfitting.CLEAN: {"marker": "x", "color": GREY, "mfc": GREY, "ls": ":"},
     Overfitting.NONE: {"marker": "x", "color": INK, "mfc": INK, "ls": "-"},
