@@ -439,9 +439,9 @@ def _spillover(to: _Context) -> Tensor | None:
                           default_transform=rough.transform())  # fmt: skip
     else:
         level = level + pt.zeros(len(lineage.group_base))
-    whole = pt.dot(lineage.share, level)
-    pm.Deterministic("spillover", whole.reshape(to.design.answered.shape), dims=_CELLS)
-    return whole
+    # What is reported is what counts depend on: simulated truths are read off it.
+    of_pairs = pt.dot(lineage.share, level).reshape(to.design.answered.shape)
+    return pm.Deterministic("spillover", of_pairs, dims=_CELLS).ravel()
 
 
 def _difficulties(to: _Context, fixed: bool) -> Tensor | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from pytensor.graph.traversal import ancestors
 from scipy import stats
 
 from bayescontam.data.responses import Responses
@@ -241,3 +242,11 @@ def test_runs_of_one_base_are_distinguished_by_a_column():
     responses = run_table(PLACES | {"late": 2}, DOSES, run="")
     responses.frame.loc[responses.frame["model"] == "late", "run"] = "second"
     assert make_design(spec_of("twins", **WALK), responses).lineage.walk[1].shape == (4, 1)
+
+
+@pytest.mark.parametrize("name", ["spillover", "twins"])
+def test_counts_depend_on_the_coefficients_that_are_reported(name):
+    """Simulations read the truth off the variables that counts are drawn from."""
+    responses = table({f"m{k}": f"base{k // 2}" for k in range(6)})
+    model = build(spec_of(name, difficulty={"form": "none"}), responses).model
+    assert model["spillover"] in set(ancestors([model["n_correct"]]))
