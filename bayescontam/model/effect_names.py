@@ -59,7 +59,7 @@ class EffectNames:
     @property
     def effect(self) -> str:
         """What a sentence calls the effect."""
-        return "effect" if self.total else "direct effect"
+        return "total effect" if self.total else "direct effect"
 
     def meant(self, name: str) -> str:
         """Return the estimand that a name of the total effect stands for where there is none.

@@ -74,7 +74,11 @@ def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]
     few = f"a general ability needs at least 3 {who}s that answered 2 {unit}s (here {several})"
     yield "a", few if several < FEWEST else None
     few = f"a spread of abilities needs at least 3 pairs of {who} and {unit} (here {n_cells})"
-    yield "sigma_theta", few if n_cells < FEWEST else None
+    if design.lineage is not None and len(design.lineage.bases) < 2:
+        # The abilities of one base are the means of units themselves.
+        yield "sigma_theta", "a spread of abilities needs at least 2 bases (here 1)"
+    else:
+        yield "sigma_theta", few if n_cells < FEWEST else None
     if design.lineage is not None and spec.ability.twins == "similar":
         yield "t", None
         yield "twin", None
