@@ -89,9 +89,10 @@ def assumed_spillover(
     low, high = np.quantile(total, tails, axis=0)
     positive = (total > 0).mean(axis=0)
     sign_at = np.full(shape[1:], np.nan)
+    signs = np.full(shape[1:], "", dtype=object)
     for cell in np.argwhere(dose > 0):
         at = sign_by_assumption(np.array(LOCATIONS), positive[:, *cell], PUBLISHED.mu, level)
-        sign_at[tuple(cell)] = at[0]
+        sign_at[tuple(cell)], signs[tuple(cell)] = at
     known = dose > 0
     dims = ("location", "model", "benchmark")
     data = {
@@ -102,13 +103,15 @@ def assumed_spillover(
     }  # fmt: skip
     coords = {"location": list(LOCATIONS)} | {n: design.coords[n] for n in ("model", "benchmark")}
     result = xr.Dataset(data, coords)
-    return result.assign(sign_at=(dims[1:], sign_at), prior_sd=PUBLISHED.sigma)
+    said = {"sign_at": (dims[1:], sign_at), "sign": (dims[1:], signs.astype(str))}
+    return result.assign(said | {"prior_sd": PUBLISHED.sigma})
 
 
 def assumed_table(group: xr.Dataset | None) -> pd.DataFrame:
     """Return one row for each pair and location, as `Fit.assumed_spillover` has them."""
-    names = ["model", "benchmark", "location", "mean", "low", "high", "p_positive", "sign_at"]
+    keys, figures = ["model", "benchmark", "location"], ["mean", "low", "high", "p_positive"]
+    names = [*keys, *figures, "sign_at", "sign"]
     if group is None:
         return pd.DataFrame(columns=names)
-    table = group.drop_vars("prior_sd").to_dataframe(["model", "benchmark", "location"])
+    table = group.drop_vars("prior_sd").to_dataframe(keys)
     return table.reset_index().dropna(subset="mean")[names].reset_index(drop=True)

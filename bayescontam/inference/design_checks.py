@@ -10,10 +10,12 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.checks import Check, make_check
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
+from bayescontam.inference.total_effects import control_benchmarks, doses, with_twins
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effect_names import EffectNames, effect_head
 
+CONTROLS = "Training apart from contamination"
 SPILLOVER = "Spillover apart from ability"
 """Name of the check of whether spillover can be distinguished from ability."""
 LEAST_CONTRAST = 0.1
@@ -44,8 +46,13 @@ def design_checks(
     if built.spec.contamination.exposure == "latent":
         yield _events_check(built)
     if "spillover" in built.terms and reference is not None:
-        yield _spillover_check(built, reference)
-        yield _exposure_check(design, reference)
+        if design.lineage is None:
+            yield _spillover_check(built, reference)
+            yield _exposure_check(design, reference)
+        else:
+            yield _twins_check(design)
+            if "t" in built.terms:
+                yield _controls_check(design)
     yield _trials_check(built)
     yield _items_check(built, items)
 
@@ -90,6 +97,38 @@ def _exposure_check(design: Design, reference: FloatArray) -> Check:
         "No model's mean contamination reaches the reference: genuine ability rests on spillover"
         " being a straight line beyond what was observed. A model or a benchmark without"
         " contamination would show it.",
+    )  # fmt: skip
+
+
+def _twins_check(design: Design) -> Check:
+    """Check that each exposed model has a relative of other exposure on its benchmark."""
+    met = doses(design) > ROUNDING
+    alone = met & ~with_twins(design)
+    pairs = f"{int(met.sum())} exposed score{'s' if met.sum() > 1 else ''}"
+    names = join_list(
+        [f"{design.models[m]} on {design.benchmarks[b]}" for m, b in np.argwhere(alone)], 3
+    )
+    return make_check(
+        SPILLOVER, not alone.any(), alone.sum(), "0 without a relative of other exposure",
+        f"{pairs[:1].upper()}{pairs[1:]}: each has a model of its base with another exposure on the"
+        " benchmark beside it, which shows what contamination adds to all items.",
+        f"{int(alone.sum())} of {pairs} have no model of their base with another exposure on the"
+        f" benchmark ({names}): their spillover rests on what other bases and benchmarks gained. A"
+        " clean twin would show it.",
+    )  # fmt: skip
+
+
+def _controls_check(design: Design) -> Check:
+    """Check that training apart from contamination can be seen somewhere."""
+    controls = control_benchmarks(design)
+    names = join_list([design.benchmarks[b] for b in controls], 3)
+    return make_check(
+        CONTROLS, len(controls) > 0, len(controls), "≥ 1 benchmark",
+        f"Benchmarks that none of a base's models met ({names}) show what their own training"
+        " changes everywhere.",
+        "Every benchmark was met by some models of each base: what a model's own training changes"
+        " everywhere is distinguished from contamination by its prior alone. Benchmarks that none"
+        " of them can have met (controls) would show it.",
     )  # fmt: skip
 
 

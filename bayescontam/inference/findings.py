@@ -8,6 +8,7 @@ import pandas as pd
 from bayescontam._format import interval, number, place, probability
 from bayescontam._text import printable
 from bayescontam.inference.checks import checks_sentence
+from bayescontam.inference.design_checks import CONTROLS, SPILLOVER
 from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.result import Fit
 from bayescontam.inference.tables import headline
@@ -225,6 +226,12 @@ def estimated_effect(estimands: Container[str]) -> str:
     if names is None:
         return NO_EFFECT
     return TOTAL_EFFECT if names.total else DIRECT_EFFECT
+
+
+def identified_by(fit: Fit) -> list[str]:
+    """Return what identifies a total effect, or why it is not: sentences of the design's checks."""
+    names = SPILLOVER, CONTROLS
+    return [check.sentence for check in fit.checks() if check.name in names]
 
 
 def which_items(fit: Fit) -> str:

@@ -12,6 +12,8 @@ from bayescontam._text import join_list
 from bayescontam.data.responses import Path, Responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
+from bayescontam.inference.assumed_spillover import assumed_table
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.design_checks import SPILLOVER
 from bayescontam.inference.identification import (
@@ -560,6 +562,23 @@ class Fit(Stored):
             )
 
         return build(self.spec, self.responses(), self.record["difficulties"]).model
+
+    def assumed_spillover(self) -> pd.DataFrame:
+        """Return total effects by what is assumed of spillover, where nothing identifies it.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each ``model``, ``benchmark`` and ``location`` of the Normal prior of the
+            coefficient of spillover (log-odds that all items gain if all were contaminated; its
+            standard deviation is that of coefficients of published twins, 1.3, whose mean is
+            0.7): ``mean``, ``low``, ``high`` (equal-tailed interval at the level of the fit) and
+            ``p_positive`` of the total effect; ``sign_at``, the nearest location at which its
+            sign becomes certain or uncertain, and ``sign``, all of them in words. Empty where
+            spillover is estimated, or nobody was contaminated.
+        """
+        known = self.data[ASSUMED].to_dataset() if ASSUMED in self.data else None
+        return assumed_table(known)
 
     def confounding(self) -> pd.DataFrame:
         """Return what the fit would say if contaminated items were assumed harder or easier.

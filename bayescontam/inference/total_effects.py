@@ -138,6 +138,20 @@ def with_twins(design: Design) -> BoolArray:
     return found
 
 
+def control_benchmarks(design: Design) -> list[int]:
+    """Return benchmarks that several models of a base answered and none of these had met."""
+    lineage, dose = design.lineage, doses(design)
+    assert lineage is not None
+    found: set[int] = set()
+    for a in range(len(lineage.bases)):
+        rows = lineage.base == a
+        if not (dose[rows] > ROUNDING).any():
+            continue
+        clean = (dose[rows] <= ROUNDING).all(axis=0) & (design.answered[rows].sum(axis=0) > 1)
+        found |= set(np.flatnonzero(clean).tolist())
+    return sorted(found)
+
+
 def stored_totals(own: OwnTotals, design: Design) -> xr.Dataset:
     """Return what is stored of them, dims (model, benchmark)."""
     figures = {"dose": doses(design)} | {f"own_{name}": each for name, each in vars(own).items()}

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import BoolArray, FloatArray
+from bayescontam._types import BoolArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.dates import Dates
 from bayescontam.data.measures import Scale
@@ -16,7 +16,7 @@ from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.inference.identification import ROUNDING
 from bayescontam.inference.summary import LEVEL
-from bayescontam.inference.total_effects import doses, with_twins
+from bayescontam.inference.total_effects import control_benchmarks, doses, with_twins
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import Terms, plan_terms
@@ -203,7 +203,7 @@ def _spillover(design: Design, spilled: bool) -> list[dict[str, Any]]:
         return _spillover_of_unrelated(design, spilled)
     twins = with_twins(design)
     alone = met & ~twins
-    controls = _controls(design, dose)
+    controls = control_benchmarks(design)
     parts, missing = [], []
     if twins.any():
         parts.append(f"models of one base that differ in exposure ({_counted(twins, met)})")
@@ -272,20 +272,6 @@ def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
         names = join_list([design.models[m] for m in np.flatnonzero(unexposed)], _LISTED)
         missing += f"; {names} met nothing here: declare them clean if that is known"
     return _row("confounding", "assumed", by, missing)
-
-
-def _controls(design: Design, dose: FloatArray) -> list[int]:
-    """Return benchmarks that several models of a base answered and none of these had met."""
-    lineage = design.lineage
-    assert lineage is not None
-    found = set()
-    for a in range(len(lineage.bases)):
-        rows = lineage.base == a
-        if not (dose[rows] > ROUNDING).any():
-            continue
-        clean = (dose[rows] <= ROUNDING).all(axis=0) & (design.answered[rows].sum(axis=0) > 1)
-        found |= set(np.flatnonzero(clean).tolist())
-    return sorted(found)
 
 
 def _counted(which: BoolArray, of: BoolArray) -> str:

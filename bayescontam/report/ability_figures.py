@@ -11,7 +11,7 @@ from bayescontam._format import level_text
 from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.ranking import Ranking, compact_letters
 from bayescontam.inference.result import Fit
-from bayescontam.model.effect_names import EffectNames, effect_words
+from bayescontam.model.effect_names import DIRECT, TOTAL, EffectNames, effect_words
 from bayescontam.report.format import in_file
 from bayescontam.report.plots import (
     BLUE,
@@ -67,6 +67,7 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 """How each verdict is drawn. Shape and fill distinguish them without colour."""
 _THICK: dict[str, Any] = {"color": "#9ccbe8", "lw": 5}
+_WITHOUT_DIRECT: dict[str, Any] = {"marker": "|", "color": ORANGE, "ms": 9, "mew": 1.6}
 _DIAMOND: dict[str, Any] = {**RAW, "mfc": "none", "ms": 8}
 """Larger than a dot, so that it is seen where both have one place."""
 
@@ -96,6 +97,8 @@ def raw_against_genuine(fit: Fit, headline: pd.DataFrame) -> Picture:
             f" {effect_words(names.overfitting)} and by the chance that is in an observed"
             f" score.{note}"
         )
+        if names.total:
+            caption += " Bar on the line: the score without the direct effect alone."
     title, alt = f"Raw accuracy and {words}", _ability_alt(shown, ability, words)
     return finish(figures[0], "raw-genuine", title, alt, caption, narrow=figures[1])
 
@@ -131,6 +134,7 @@ def interval_panels(
     if narrow:
         width = NARROW
     figure, axes = grid(len(benchmarks), columns, height, sharey=True, sharex=True, width=width)
+    both = {DIRECT.overfitting, TOTAL.overfitting} <= set(intervals)
     for axis, benchmark in zip(axes, benchmarks, strict=True):
         axis.grid(axis="y")
         for row in intervals[intervals["benchmark"] == benchmark].itertuples():
@@ -138,6 +142,9 @@ def interval_panels(
             if raw:
                 axis.plot([row.mean, row.raw_accuracy], [y, y], color=ORANGE, lw=0.8, alpha=0.7)
                 axis.plot(row.raw_accuracy, y, **RAW)
+                if both:
+                    at = row.raw_accuracy - getattr(row, DIRECT.overfitting)
+                    axis.plot(at, y, **_WITHOUT_DIRECT)
             axis.hlines(y, row.low, row.high, color=look["color"], ls=look["ls"], lw=1.7)
             axis.plot(row.mean, y, **look | {"ls": "none"}, ms=5.5, mew=1.4)
         if len(benchmarks) > 1:

@@ -13,15 +13,25 @@ from bayescontam._files import write_text
 from bayescontam._format import level_text, number
 from bayescontam._progress import progress_bar
 from bayescontam._text import join_list, printable
-from bayescontam.errors import UsageError
+from bayescontam.errors import BayescontamError, UsageError
 from bayescontam.inference import tables
+from bayescontam.inference.assumed_spillover import PUBLISHED
 from bayescontam.inference.checks import Outcome, checks_sentence
-from bayescontam.inference.findings import estimated_effect, finding, items_of, which_items
+from bayescontam.inference.findings import (
+    estimated_effect,
+    finding,
+    identified_by,
+    items_of,
+    which_items,
+)
 from bayescontam.inference.identification import EXPLAINED
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sensitivity import reported
+from bayescontam.model.design import make_design
 from bayescontam.model.effect_names import DIRECT, EffectNames, effect_words
+from bayescontam.model.terms import Terms
+from bayescontam.power.advice import advice_of
 from bayescontam.report import ability_figures, check_figures, effect_figures
 from bayescontam.report.format import (
     Names,
@@ -60,6 +70,12 @@ _TERMS = {
     "w": "slopes that differ by pair of model and benchmark",
     "increments": "the bends of the dose-response",
     "spillover": "the lift of a whole benchmark by contamination of its items",
+    "lb": "spillover that differs by benchmark",
+    "lk": "spillover that differs by kind of duplicates",
+    "lambda": "spillover that differs by base and benchmark",
+    "t": "what a model's own training changes everywhere",
+    "twin": "how models of one base differ on one benchmark",
+    "walk": "abilities along the checkpoints of a run",
     "kappa": "the difficulty of contaminated items",
     "gamma": "slopes that depend on difficulty",
     "delta": "item difficulty",
@@ -67,6 +83,8 @@ _TERMS = {
     "eps": "the effect of a model on an item, shared by repeated trials",
 }
 """What the symbols of a fit's terms stand for."""
+_PLACES = (0.0, PUBLISHED.mu, 1.5)
+"""Locations of the prior of spillover that the page shows."""
 
 
 def write_report(
@@ -114,6 +132,7 @@ def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
         "curves": tables.dose_response(fit),
         "confounding": fit.confounding(),
+        "spillover-assumed": fit.assumed_spillover(),
         "sensitivity": tables.sensitivity(fit),
         "predicted": tables.predicted_scores(fit),
         "predicted-bins": tables.predicted_bins(fit),
@@ -164,6 +183,8 @@ def render(
             advance(1)
         content = {"pictures": pictures} | _results(fit, headline, slopes, concepts)
         content["confounding"] = confounding_section(fit)
+        content["assumed"] = assumed_section(fit)
+        content["identified"] = identified_section(fit)
         advance(1)
         content |= _judgement(fit, estimands)
         advance(1)
@@ -194,7 +215,7 @@ def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -
         sentences.append(ranking["distinguished"])
     return {
         "finding": sentences,
-        "estimated": estimated_effect(fit.data["estimands"]),
+        "estimated": " ".join([estimated_effect(fit.data["estimands"]), *identified_by(fit)]),
         "which_items": which_items(fit),
         "outcome": worst.value,
         "checked": f"{checks_sentence(checks)}.",
@@ -263,6 +284,45 @@ def reference_text(fit: Fit) -> str:
         )
     each = "; ".join(f"{printable(name, 40)}: {value:.3g}" for name, value in levels.items())
     return f"{observed} of each benchmark ({each})"
+
+
+def identified_section(fit: Fit) -> list[dict[str, Any]]:
+    """Return what identifies which effect; nothing where the table cannot be rebuilt."""
+    if "identification" not in fit.data:
+        return []
+    try:
+        design = make_design(fit.spec, fit.responses())
+    except BayescontamError:  # contamination was not known for sure, or names were shared
+        return []
+    terms = Terms(frozenset(fit.record["entered"]), ())
+    found = advice_of(fit.spec, design, terms, fit.level)
+    return [{str(name): row[name] for name in row} for row in found.to_dict("records")]
+
+
+def assumed_section(fit: Fit) -> dict[str, Any] | None:
+    """Return total effects by what is assumed of spillover, where it is not estimated."""
+    table = fit.assumed_spillover()
+    if table.empty:
+        return None
+    rows = []
+    for (model, benchmark), own in table.groupby(["model", "benchmark"], sort=False):
+        at = {row["location"]: row for row in own.to_dict("records")}
+        first = own.iloc[0]
+        rows.append(
+            {
+                "model": model, "benchmark": benchmark, "sign": first["sign"],
+                "at": {place: at[place] for place in _PLACES},
+                "mean": at[PUBLISHED.mu]["mean"],
+            }
+        )  # fmt: skip
+    return {
+        "table": longest_rows(pd.DataFrame(rows), "mean", "spillover-assumed"),
+        "locations": _PLACES,
+        "published": PUBLISHED.mu,
+        "sd": PUBLISHED.sigma,
+        "source": PUBLISHED.source,
+        "file": in_file("spillover-assumed"),
+    }
 
 
 def provenance(fit: Fit) -> list[tuple[str, str]]:
