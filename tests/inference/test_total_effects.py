@@ -1,0 +1,229 @@
+"""What twins show by themselves, verdicts on total effects, and totals under assumed spillover."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayescontam.data.responses import Responses
+from bayescontam.inference import assumed_spillover as assuming
+from bayescontam.inference.design_checks import CONTROLS, SPILLOVER, design_checks
+from bayescontam.inference.identification import Overfitting
+from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.predictive import prior_draws
+from bayescontam.inference.total_effects import (
+    control_benchmarks,
+    doses,
+    own_totals,
+    stored_totals,
+    total_verdicts,
+    with_twins,
+)
+from bayescontam.model.build import BuiltModel, build
+from tests.support.made_fit import drawn_from_prior
+from tests.support.marginal_likelihoods import spec_of
+from tests.support.simulated_responses import logistic
+
+ITEMS = 40
+
+
+def table(
+    right: dict[tuple[str, str], int], met: dict[tuple[str, str], int], bases: dict[str, str]
+) -> Responses:
+    """Return answers: of each model and benchmark how many are right, and how many items it met."""
+    rows = []
+    for (model, benchmark), count in right.items():
+        for i in range(ITEMS):
+            row = {"model": model, "benchmark": benchmark, "item": f"{benchmark}{i}"}
+            row |= {"correct": int(i * count // ITEMS != (i + 1) * count // ITEMS)}
+            dose = float(i < met.get((model, benchmark), 0))
+            rows.append(row | {"contamination": dose, "base": bases[model]})
+    return Responses.from_frame(pd.DataFrame(rows))
+
+
+RIGHT = {("clean", "exam"): 20, ("met", "exam"): 30, ("clean", "quiz"): 10, ("met", "quiz"): 16}
+MET = {("met", "exam"): 16}
+BASES = {"clean": "recipe", "met": "recipe"}
+
+
+def built(right=RIGHT, met=MET, bases=BASES, **blocks) -> BuiltModel:
+    spec = spec_of("twins", difficulty={"form": "none"}, **blocks)
+    return build(spec, table(right, met, bases))
+
+
+def spreads(model: BuiltModel, twin: float, training: float) -> tuple[xr.Dataset, xr.Dataset]:
+    """Return a posterior with these spreads, and a prior of spillover with variance 4."""
+    shape = (1, 2, *model.design.answered.shape)
+    dims = ("chain", "draw", "model", "benchmark")
+    values = np.stack([np.full(shape[2:], -2.0), np.full(shape[2:], 2.0)])[None]
+    prior = xr.Dataset({"spillover": (dims, values)})
+    posterior = {"sigma_twin": (("chain", "draw"), [[twin, twin]])}
+    posterior["sigma_t"] = (("chain", "draw"), [[training, training]])
+    return xr.Dataset(posterior), prior
+
+
+def logit(count: int) -> tuple[float, float]:
+    """Return rough log-odds of so many right answers, and their variance."""
+    p = (count + 0.5) / (ITEMS + 1)
+    return float(np.log(p / (1 - p))), 1 / (ITEMS * p * (1 - p))
+
+
+@pytest.mark.parametrize("training", [0.0, 0.4])
+def test_twins_show_the_difference_of_their_accuracies_less_what_controls_explain(training):
+    model, twin = built(), 0.1
+    found = own_totals(*spreads(model, twin, training), model)
+    at = [list(model.design.models).index(name) for name in ("clean", "met")]
+    exam = list(model.design.benchmarks).index("exam")
+    (low, low_var), (high, high_var) = logit(20), logit(30)
+    own = [0.0, 0.0]
+    own_var = [0.0, 0.0]
+    if training:
+        # Deviations from the mean of the control, drawn towards zero.
+        control = [logit(10), logit(16)]
+        weights = [1 / (var + twin**2) for _, var in control]
+        mean = np.average([y for y, _ in control], weights=weights)
+        own_var = [1 / (w + 1 / training**2) for w in weights]
+        own = [v * w * (y - mean) for v, w, (y, _) in zip(own_var, weights, control, strict=True)]
+    wanted = (high - own[1]) - (low - own[0])
+    variance = low_var + high_var + 2 * twin**2 + sum(own_var)
+    assert found.effect[at[1], exam] == pytest.approx(wanted, rel=1e-6)
+    assert found.sd[at[1], exam] ** 2 == pytest.approx(variance, rel=1e-6)
+    # The prior of a dose of 1 has variance 4, the dose is 16 of 40.
+    assert found.information[at[1], exam] == pytest.approx(4 * 0.4**2 / variance, rel=1e-6)
+    assert np.isnan(found.effect[at[0], exam])
+
+
+def test_without_a_relative_of_other_exposure_there_is_no_information():
+    right = {("a", "exam"): 20, ("b", "exam"): 30, ("c", "exam"): 25, ("d", "exam"): 22}
+    met = {("a", "exam"): 16, ("b", "exam"): 16, ("c", "exam"): 16}
+    model = built(right, met, {"a": "one", "b": "one", "c": "two", "d": "two"})
+    found = own_totals(*spreads(model, 0.1, 0.1), model)
+    at = {name: k for k, name in enumerate(model.design.models)}
+    assert found.information[at["a"], 0] == 0
+    assert found.information[at["c"], 0] > 0.1
+    assert with_twins(model.design)[:, 0].tolist() == [name == "c" for name in model.design.models]
+
+
+def test_other_kinds_of_duplicates_do_not_count_as_the_same_exposure():
+    right = {("clean", "exam"): 20, ("met", "exam"): 30, ("other", "exam"): 35}
+    met = {("met", "exam"): 16, ("other", "exam"): 16}
+    responses = table(right, met, dict.fromkeys(("clean", "met", "other"), "recipe"))
+    responses.frame["kind"] = np.where(responses.frame["model"] == "other", "semantic", "exact")
+    spec = spec_of("twins", difficulty={"form": "none"}, contamination={"kinds": "kind"})
+    model = build(spec, responses)
+    found = own_totals(*spreads(model, 0.1, 0.0), model)
+    at = list(model.design.models).index("met")
+    assert found.effect[at, 0] == pytest.approx(logit(30)[0] - logit(20)[0], rel=1e-6)
+
+
+VERDICTS = {
+    Overfitting.SHOWN: (0.05, 0.2),
+    Overfitting.AT_MOST_SMALL: (-0.01, 0.015),
+    Overfitting.INCONCLUSIVE: (-0.05, 0.2),
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_verdicts_follow_the_interval_of_the_total(verdict):
+    model = built({**RIGHT, ("clean", "exam"): 10, ("met", "exam"): 36})
+    found = verdict_of(model, VERDICTS[verdict], (0.1, 0.1))
+    assert found["met", "exam"] == verdict
+    assert found["clean", "exam"] == Overfitting.NONE
+    assert found["met", "quiz"] == Overfitting.NONE
+
+
+def test_a_score_that_contamination_lowered_is_called_so():
+    model = built({**RIGHT, ("clean", "exam"): 36, ("met", "exam"): 10})
+    assert verdict_of(model, (-0.3, -0.1), (0.1, 0.1))["met", "exam"] == Overfitting.LOWERED
+
+
+def test_what_twins_do_not_show_by_themselves_is_borrowed():
+    model = built({**RIGHT, ("clean", "exam"): 20, ("met", "exam"): 22})
+    assert verdict_of(model, (0.05, 0.2), (0.1, 0.1))["met", "exam"] == Overfitting.BORROWED
+    # Twins that differ by much for other reasons show little of contamination.
+    model = built({**RIGHT, ("clean", "exam"): 10, ("met", "exam"): 36})
+    assert verdict_of(model, (0.05, 0.2), (3.0, 3.0))["met", "exam"] == Overfitting.BORROWED
+
+
+def verdict_of(model: BuiltModel, ends: tuple[float, float], spread: tuple[float, float]):
+    own = own_totals(*spreads(model, *spread), model)
+    index = pd.MultiIndex.from_product(
+        [model.design.models, model.design.benchmarks], names=["model", "benchmark"]
+    )
+    intervals = pd.DataFrame({"ci_low": ends[0], "ci_high": ends[1]}, index=index)
+    return total_verdicts(stored_totals(own, model.design), (), intervals, 0.95, 0.02)
+
+
+def test_controls_are_benchmarks_that_none_of_a_base_met():
+    model = built()
+    assert [model.design.benchmarks[b] for b in control_benchmarks(model.design)] == ["quiz"]
+    reference = np.zeros(2)
+    found = {check.name: check for check in design_checks(model, reference)}
+    assert found[SPILLOVER].outcome.value == "passed"
+    assert "('quiz')" in found[CONTROLS].sentence
+    only = {pair: count for pair, count in RIGHT.items() if pair[1] == "exam"}
+    found = {check.name: check for check in design_checks(built(only), np.zeros(1))}
+    assert found[CONTROLS].outcome.value == "caution"
+    assert "by its prior alone" in found[CONTROLS].sentence
+
+
+def test_an_exposed_model_without_a_twin_is_named_by_the_check():
+    right = {**RIGHT, ("alone", "exam"): 30}
+    model = built(right, {**MET, ("alone", "exam"): 16}, {**BASES, "alone": ""})
+    found = {check.name: check for check in design_checks(model, np.zeros(2))}[SPILLOVER]
+    assert found.outcome.value == "caution"
+    assert found.value == 1
+    assert "'alone on exam'" in found.sentence
+
+
+def test_assumed_spillover_is_removed_from_every_item(monkeypatch):
+    """Against the definition, written out: mean of p(d) less mean of p without both effects."""
+    monkeypatch.setattr(assuming, "PUBLISHED", assuming.AssumedPrior(0.7, 0.0, "a test"))
+    spec = spec_of("hierarchical", difficulty={"form": "none"})
+    responses = table(RIGHT, {**MET, ("clean", "exam"): 8}, BASES)
+    model = build(spec, responses)
+    _, posterior = prior_draws(model, 30, np.random.default_rng(1))
+    draws = stack_draws(posterior, model.design)
+    found = assuming.assumed_spillover(draws, model, "zero", 0.95)
+    design = model.design
+    dose = doses(design)
+    for m, b in np.argwhere(dose > 0):
+        rows = (design.model == m) & (design.benchmark == b)
+        d = design.contamination[rows]
+        cell = m * len(design.benchmarks) + b
+        theta, beta = draws.theta[:, cell, None], draws.beta[:, cell, None]
+        mean = design.centring.responses[b]
+        observed = logistic(theta + beta * (d - mean)).mean(axis=1)
+        for location in assuming.LOCATIONS:
+            lifted = theta + beta * (0 - mean) - location * dose[m, b] + 0 * d
+            total = observed - logistic(lifted).mean(axis=1)
+            at = found.sel(location=location).isel(model=m, benchmark=b)
+            assert float(at["mean"]) == pytest.approx(total.mean(), abs=1e-9)
+            assert float(at["low"]) == pytest.approx(np.quantile(total, 0.025), abs=1e-9)
+            assert float(at["p_positive"]) == (total > 0).mean()
+
+
+def test_where_spillover_is_fitted_none_is_assumed():
+    model = built()
+    _, posterior = prior_draws(model, 20, np.random.default_rng(1))
+    draws = stack_draws(posterior, model.design)
+    assert assuming.assumed_spillover(draws, model, "zero", 0.95) is None
+
+
+def test_fits_store_what_they_report_of_totals(tmp_path):
+    import bayescontam as bc
+
+    with drawn_from_prior():
+        twins = bc.fit(table(RIGHT, MET, BASES), "twins", seed=1, draws=60, chains=2)
+        direct = bc.fit(table(RIGHT, MET, BASES), "hierarchical", seed=1, draws=60, chains=2)
+    for name, fit in {"twins": twins, "direct": direct}.items():
+        fit.to_netcdf(tmp_path / f"{name}.nc")
+        read = bc.Fit.from_netcdf(tmp_path / f"{name}.nc")
+        pd.testing.assert_frame_equal(read.assumed_spillover(), fit.assumed_spillover(), rtol=1e-4)
+        verdicts = read.estimands()["verdict"].tolist()
+        assert verdicts == fit.estimands()["verdict"].tolist()
+        again = read.responses().frame
+        assert list(again["contamination"]) == list(fit.responses().frame["contamination"])
+    assert twins.assumed_spillover().empty
+    assert len(direct.assumed_spillover()) == len(assuming.LOCATIONS)
+    assert set(twins.responses().frame["base"]) == {"recipe"}
