@@ -29,18 +29,30 @@ SITES = ("livecodebench-leetcode", "livecodebench-atcoder")
 """CodeForces has 9 problems, too few to hold any out."""
 NEEDED = (*CELL, "item", "n_correct", "n_trials", "contamination")
 RAW, BOOTSTRAP = "raw", "bootstrap"
+UNPOOLED: dict[str, dict[str, Any]] = {
+    "ability": {"pooling": "none"},
+    "contamination": {"pooling": "none"},
+    # Wide, and centred at an accuracy of about 0.1 on an item of mean difficulty.
+    "priors": {"theta": {"family": "normal", "mu": -2.0, "sigma": 4.0}},
+    # A spread of its own would be too small for each of many models of one family, to whose
+    # common strengths and weaknesses the difficulties of items that they answered bend.
+    "likelihood": {"overdispersion": "shared"},
+}
+"""Every pair of model and site has an ability and a slope of its own."""
 CHANGES: dict[str, dict[str, Any]] = {
     # Responses are held out at random, so that which ones a model lacks informs on nothing.
     "anchored": {"difficulty": {"selection": "ignored"}},
     "anchored-unpooled": {
         "difficulty": {"selection": "ignored"},
-        "ability": {"pooling": "none"},
-        "contamination": {"pooling": "none"},
-        "priors": {"theta": {"family": "normal", "mu": 0.0, "sigma": 4.0}},
+        **UNPOOLED,
+    },
+    "anchored-by-pair": {
+        "difficulty": {"selection": "ignored", "discrimination": "by_pair"},
+        **UNPOOLED,
     },
 }
 """What estimators change in the model spec `anchored`."""
-ESTIMATORS = (RAW, BOOTSTRAP, "anchored-unpooled", "anchored")
+ESTIMATORS = (RAW, BOOTSTRAP, "anchored", "anchored-unpooled", "anchored-by-pair")
 RESULTS, SETTINGS = "predictions.csv", "settings.json"
 _Z = 1.96
 

@@ -49,7 +49,7 @@ def add_model_by_item(
 def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, IntArray]:
     """Add ``sigma_eps``; return its values, and which is that of each repeated response."""
     repeated = design.model_benchmark[design.n_single :]
-    if spec.ability.pooling != "none":
+    if not spec.has_own_overdispersion:
         return spread("sigma_eps", spec.priors.sigma_eps)[None], np.zeros_like(repeated)
     scale = spread("sigma_eps", spec.priors.sigma_eps, dims=("model", "benchmark"))
     return scale.ravel(), repeated

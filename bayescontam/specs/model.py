@@ -65,6 +65,9 @@ class Likelihood(Block):
     model_by_item: bool = True
     """Whether repeated trials of one model on one item share a random effect (overdispersion).
     Without it they count as independent items. Rows of different items have none."""
+    overdispersion: Literal["as_abilities", "shared"] = "as_abilities"
+    """Whose spread that effect has. ``"shared"``: one for all. ``"as_abilities"``: one for all where
+    abilities are pooled, and each pair of model and benchmark its own where they are not."""
 
     @property
     def has_model_by_item(self) -> bool:
@@ -87,9 +90,11 @@ class Difficulty(Block):
 
     form: Literal["random", "none"] = "random"
     """A random effect for every item that several models answered, or nothing."""
-    discrimination: Literal["equal", "random"] = "equal"
+    discrimination: Literal["equal", "random", "by_pair"] = "equal"
     """Whether items distinguish able models from others equally well, or each by a factor of its
-    own on the log-odds."""
+    own on the log-odds. ``"by_pair"``: each pair of model and benchmark has a factor, by which its
+    log-odds fall with difficulty: small for a model that fails at easy items or solves hard ones
+    from memory."""
     selection: Literal["modelled", "ignored"] = "modelled"
     """Where models answered different items: whether mean difficulty depends on which models
     answered an item, as it does where they chose what to answer."""
@@ -194,7 +199,7 @@ class Priors(Block):
     sigma_eps: PositivePrior = Exponential(family="exponential", scale=2.0)
     """Spread of the model-by-item effect."""
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
-    """Spread of items' discrimination, on the log scale."""
+    """Spread of discriminations, of items or of pairs, on the log scale."""
 
 
 class ModelSpec(WholeSpec):
@@ -220,6 +225,11 @@ class ModelSpec(WholeSpec):
     difficulty: Difficulty = Difficulty()
     contamination: Contamination = Contamination()
     priors: Priors = Priors()
+
+    @property
+    def has_own_overdispersion(self) -> bool:
+        """Whether each pair of model and benchmark has a spread of model-by-item effects."""
+        return self.ability.pooling == "none" and self.likelihood.overdispersion != "shared"
 
     @model_validator(mode="after")
     def _exposure_fits_rows(self) -> Self:
