@@ -36,7 +36,7 @@ UNPOOLED: dict[str, dict[str, Any]] = {
     "priors": {"theta": {"family": "normal", "mu": -2.0, "sigma": 4.0}},
     # A spread of its own would be too small for each of many models of one family, to whose
     # common strengths and weaknesses the difficulties of items that they answered bend.
-    "likelihood": {"overdispersion": "shared"},
+    "likelihood": {"model_by_item": "shared"},
 }
 """Every pair of model and site has an ability and a slope of its own."""
 CHANGES: dict[str, dict[str, Any]] = {

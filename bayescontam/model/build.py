@@ -19,6 +19,7 @@ from bayescontam.model.likelihood import (
     add_model_by_item,
     add_repeats,
     add_responses,
+    has_own_spreads,
     plan_repeats,
     spreads_of_repeats,
 )
@@ -153,7 +154,7 @@ def _add_responses(spec: ModelSpec, design: Design, terms: Terms, varying: Varyi
     spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
     factor = Stretch()  # by how much effects are larger than their priors say
     if spreads is not None:
-        own = spec.has_own_overdispersion
+        own = has_own_spreads(spec)
         cells = spreads[0].reshape(design.answered.shape) if own else spreads[0][0]
         factor = Stretch(stretch(cells), by_cell=own)
     effects = add_effects(spec, design, terms, factor, doses)

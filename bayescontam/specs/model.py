@@ -47,6 +47,17 @@ Guess = Annotated[
 """A number, a prior, either for each benchmark, or ``"column"``: of each item in the table."""
 
 
+def _switch_kind(value: Any) -> str:
+    return "word" if isinstance(value, str) else "switch"
+
+
+ModelByItem = Annotated[
+    Annotated[bool, Tag("switch")] | Annotated[Literal["shared"], Tag("word")],
+    Discriminator(_switch_kind),
+]
+"""``True``, ``False``, or ``"shared"``: with one spread for all."""
+
+
 class Likelihood(Block):
     """How responses arise from the linear predictor."""
 
@@ -62,17 +73,16 @@ class Likelihood(Block):
     """What the trials of one row are: repeated answers to one item, or answers to different items
     that were counted together, as in printed tables. Rows of items weigh by their number of items
     in every mean."""
-    model_by_item: bool = True
+    model_by_item: ModelByItem = True
     """Whether repeated trials of one model on one item share a random effect (overdispersion).
-    Without it they count as independent items. Rows of different items have none."""
-    overdispersion: Literal["as_abilities", "shared"] = "as_abilities"
-    """Whose spread that effect has. ``"shared"``: one for all. ``"as_abilities"``: one for all where
-    abilities are pooled, and each pair of model and benchmark its own where they are not."""
+    Without it they count as independent items. Rows of different items have none. Its spread is one
+    for all where abilities are pooled, and where not each pair of model and benchmark has its own;
+    with ``"shared"`` it is one for all in any case."""
 
     @property
     def has_model_by_item(self) -> bool:
         """Whether repeated trials share an effect; rows of different items never do."""
-        return self.model_by_item and self.trials == "repeats"
+        return bool(self.model_by_item) and self.trials == "repeats"
 
 
 class Ability(Block):
@@ -225,11 +235,6 @@ class ModelSpec(WholeSpec):
     difficulty: Difficulty = Difficulty()
     contamination: Contamination = Contamination()
     priors: Priors = Priors()
-
-    @property
-    def has_own_overdispersion(self) -> bool:
-        """Whether each pair of model and benchmark has a spread of model-by-item effects."""
-        return self.ability.pooling == "none" and self.likelihood.overdispersion != "shared"
 
     @model_validator(mode="after")
     def _exposure_fits_rows(self) -> Self:

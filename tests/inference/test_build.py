@@ -36,10 +36,10 @@ pooling = "none"
 
 
 @pytest.mark.parametrize(
-    ("overdispersion", "shape"), [("as_abilities", (3, 3)), ("shared", ())], ids=str
+    ("model_by_item", "shape"), [("true", (3, 3)), ('"shared"', ())], ids=["own", "shared"]
 )
-def test_unpooled_abilities_may_share_a_spread_of_effects(overdispersion: str, shape) -> None:
-    text = f'{UNPOOLED}[likelihood]\noverdispersion = "{overdispersion}"\n'
+def test_unpooled_abilities_may_share_a_spread_of_effects(model_by_item: str, shape) -> None:
+    text = f"{UNPOOLED}[likelihood]\nmodel_by_item = {model_by_item}\n"
     model = built(text, **FULL).model
     assert model["sigma_eps"].shape.eval().tolist() == list(shape)
     assert all(map(np.isfinite, model.point_logps().values()))
