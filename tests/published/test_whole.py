@@ -26,6 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "duplicate-finetuning": {"draws": {}},
     "eight-models": {"tables": 1, "tasks": 60, "resamples": 100},
     "novelty": {"tables": 2, "tasks": 30, "levels": 3, "resamples": 100},
+    "total-effects": {},
     "prevalence": {"items": 12, "documents": 60, "repeats": 20},
 }
 """What is made smaller; nothing is required of what the fits say."""
