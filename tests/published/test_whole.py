@@ -61,7 +61,7 @@ def test_every_published_study_is_run() -> None:
 
 # Counts that draws of a prior make next to impossible have weights that ArviZ's smoothing divides
 # by, of fits that nothing is required of.
-@pytest.mark.filterwarnings("ignore:overflow encountered in divide:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_study_becomes_a_page(name: str, tmp_path: Path) -> None:
