@@ -211,7 +211,7 @@ def _totals_picture(totals: pd.DataFrame) -> PictureData:
     return PictureData(
         "intervals", "Total effects and printed differences",
         "What the score would lose had the benchmark not been in the training data, with 95 %"
-        " intervals; crosses are printed differences to the score before finetuning.",
+        " intervals; lines are printed differences to the score before finetuning.",
         shown[["label", "series", "mean", "low", "high", "truth"]],
         "difference of accuracies", "",
     )  # fmt: skip
@@ -222,7 +222,7 @@ def _predictions_picture(predictions: pd.DataFrame) -> PictureData:
     return PictureData(
         "intervals", "Withheld clean scores",
         "Scores of clean models, predicted from contaminated models of their base without them;"
-        " crosses are the scores that were withheld.",
+        " upright lines are the scores that were withheld.",
         shown[["label", "series", "mean", "low", "high", "truth"]], "accuracy", "",
     )  # fmt: skip
 

@@ -74,6 +74,7 @@ class Draws:
     tally: FloatArray | None = None
     # dims (draw, model × benchmark); see `bayescontam.model.effects`
     psi: FloatArray | None = None
+    alpha_pair: FloatArray | None = None  # dims (draw, model × benchmark)
 
     def __len__(self) -> int:
         return len(self.theta)

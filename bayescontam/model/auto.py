@@ -31,9 +31,8 @@ _ASSUMED_EASY = (
     " clean (column 'clean', --clean) would identify their difficulty"
 )
 _ASSUMED = (
-    f"{_ASSUMED_EASY}. The effect is that of an"
-    " item's own contamination: what items gain from the contamination of others is in"
-    " genuine ability"
+    f"{_ASSUMED_EASY}. The effect is that of an item's own contamination: what items gain from the"
+    " contamination of others stays in genuine ability (direct)"
 )
 _TWINS = (
     "the effect is the total: models of one base show by their different exposure what"
@@ -41,8 +40,8 @@ _TWINS = (
 )
 _ANCHORED = (
     "the clean models identify how difficult contaminated items are. The effect is that of an"
-    " item's own contamination: what items gain from the contamination of others is in genuine"
-    " ability"
+    " item's own contamination: what items gain from the contamination of others stays in genuine"
+    " ability (direct)"
 )
 
 

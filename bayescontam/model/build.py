@@ -20,6 +20,7 @@ from bayescontam.model.likelihood import (
     add_model_by_item,
     add_repeats,
     add_responses,
+    has_own_spreads,
     plan_repeats,
     spreads_of_repeats,
 )
@@ -77,6 +78,8 @@ _WORDS = {
     "beta_model": "slope of {model} beyond the mean",
     "delta": "difficulty of item {item}",
     "alpha": "discrimination of item {item}",
+    "alpha_pair": "discrimination of {model} on {unit}",
+    "log_alpha_pair": "log discrimination of {model} on {unit}",
     "log_alpha": "log discrimination of item {item}",
     "kappa": "difficulty of contaminated items on {unit}",
     "gamma": "effect of difficulty on slopes",
@@ -170,9 +173,9 @@ def _add_responses(spec: ModelSpec, design: Design, terms: Terms, varying: Varyi
     spreads = spreads_of_repeats(spec, design) if "eps" in terms else None
     factor = Stretch()  # by how much effects are larger than their priors say
     if spreads is not None:
-        pooled = spec.ability.pooling != "none"
-        cells = spreads[0][0] if pooled else spreads[0].reshape(design.answered.shape)
-        factor = Stretch(stretch(cells), by_cell=not pooled)
+        own = has_own_spreads(spec)
+        cells = spreads[0].reshape(design.answered.shape) if own else spreads[0][0]
+        factor = Stretch(stretch(cells), by_cell=own)
     effects = add_effects(spec, design, terms, factor, doses)
     predictor = linear_predictor(effects, design, doses)
     guess = add_guess(spec, design)

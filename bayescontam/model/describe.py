@@ -116,9 +116,12 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
         ends = sorted((expit(sign * low), expit(sign * high)))
         return f"{what} between {ends[0]:.2f} and {ends[1]:.2f} with probability 0.95"
     if name == "sigma_alpha":
+        by_pair = spec.difficulty.discrimination == "by_pair"
+        more, apart = ("pairs", "items") if by_pair else ("items", "models")
         return (
-            f"items one sd more discriminating stretch differences between models {_factor(median)}"
-            f" times (median), at most {_factor(most)} times with probability 0.95"
+            f"{more} one sd more discriminating stretch differences between {apart}"
+            f" {_factor(median)} times (median), at most {_factor(most)} times with probability"
+            " 0.95"
         )
     if name.startswith("sigma_b") and spec.contamination.sign == "positive":
         factors = f"{_factor(median)} (median), at most {_factor(most)}"

@@ -63,6 +63,7 @@ def add_effects(
         "psi": None if psi is None else psi.ravel(),
         "delta": delta,
         "alpha": _discriminations(to),
+        "alpha_pair": _discriminations_of_pairs(to),
         "increments": increments,
         "kappa": _confounding(to, confounded),
         "gamma": to.variable("gamma") if "gamma" in terms else None,
@@ -495,6 +496,17 @@ def _discriminations(to: _Context) -> Tensor | None:
     transform = rough_discriminations(to.design, to.overdispersed).transform()
     log = pm.Normal("log_alpha", 0.0, scale, dims="item", default_transform=transform)
     return pm.Deterministic("alpha", pt.exp(log), dims="item")
+
+
+def _discriminations_of_pairs(to: _Context) -> Tensor | None:
+    """Add ``alpha_pair``, dims (model, benchmark): how fast log-odds fall with difficulty."""
+    # Its geometric mean is 1 up to chance, as that of items' discriminations. It is of ability and
+    # difficulty alike, so that abilities stay where an item is solved half of the time.
+    if "alpha_pair" not in to.terms:
+        return None
+    scale = to.spread("sigma_alpha")
+    log = pm.Normal("log_alpha_pair", 0.0, scale, dims=_CELLS)
+    return pm.Deterministic("alpha_pair", pt.exp(log), dims=_CELLS).ravel()
 
 
 def _increments(to: _Context) -> Tensor | None:

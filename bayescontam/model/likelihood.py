@@ -46,10 +46,15 @@ def add_model_by_item(
     return pt.concatenate([predictor[: design.n_single], eta]) if design.n_single else eta
 
 
+def has_own_spreads(spec: ModelSpec) -> bool:
+    """Return whether each pair of model and benchmark has a spread of model-by-item effects."""
+    return spec.ability.pooling == "none" and spec.likelihood.model_by_item != "shared"
+
+
 def spreads_of_repeats(spec: ModelSpec, design: Design) -> tuple[Tensor, IntArray]:
     """Add ``sigma_eps``; return its values, and which is that of each repeated response."""
     repeated = design.model_benchmark[design.n_single :]
-    if spec.ability.pooling != "none":
+    if not has_own_spreads(spec):
         return spread("sigma_eps", spec.priors.sigma_eps)[None], np.zeros_like(repeated)
     scale = spread("sigma_eps", spec.priors.sigma_eps, dims=("model", "benchmark"))
     return scale.ravel(), repeated

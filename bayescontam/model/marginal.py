@@ -179,6 +179,7 @@ def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> st
     reasons = {
         "the fit has no item difficulties": "delta" not in terms,
         "items differ in discrimination": "alpha" in terms,
+        "pairs of model and benchmark differ in discrimination": "alpha_pair" in terms,
         "repeated trials have an effect of their own": "eps" in terms,
         "contamination is not known exactly": design.exposure is not None,
         "contamination adds to accuracy, not to its log-odds": design.additive,

@@ -13,10 +13,9 @@ from bayescontam.model.design import Design
 Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
 
-``theta`` (model × unit), ``beta`` and ``psi`` (model × benchmark), ``delta`` and ``alpha``
-(item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), and ``spillover`` (one, or
-model × benchmark).
-Leading axes, such as draws, are kept.
+``theta`` (model × unit), ``beta``, ``psi`` and ``alpha_pair`` (model × benchmark), ``delta`` and
+``alpha`` (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), and
+``spillover`` (one, or model × benchmark). Leading axes, such as draws, are kept.
 """
 Data = Mapping[str, Any]  # doses of a design, under their names, that are data of a PyMC model
 NO_DATA: Data = {}
@@ -49,6 +48,8 @@ def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> An
         eta = eta - effects["delta"][..., design.item]
     if _has(effects, "alpha"):
         eta = eta * effects["alpha"][..., design.item]
+    if _has(effects, "alpha_pair"):
+        eta = eta * effects["alpha_pair"][..., design.model_benchmark]
     if _has(effects, "kappa"):
         eta = eta - effects["kappa"][..., design.benchmark] * dose_of(design, "item_dose", data)
     if _has(effects, "spillover"):

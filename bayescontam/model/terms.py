@@ -22,7 +22,7 @@ class Terms:
 
     # of `a`, `sigma_theta`, `sigma_mu`, `t`, `twin`, `walk`, `beta`, `u`, `v`, `w`, `increments`,
     # `spillover`, `lb`, `lk`, `lambda`, `kappa`, `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`,
-    # `eps`
+    # `alpha_pair`, `eps`
     entered: frozenset[str]
     # symbol and reason for each effect that the spec has and the data cannot carry
     left_out: tuple[tuple[str, str], ...]
@@ -54,6 +54,8 @@ def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | Non
     if spec.difficulty.form == "random":
         yield "delta", _no_difficulty(design)
         yield from _selection(spec, design)
+        if spec.difficulty.discrimination == "by_pair":
+            yield "alpha_pair", _no_difficulty(design)
         if spec.difficulty.discrimination == "random":
             answers = np.bincount(design.item, minlength=len(design.items))
             several = int((answers >= FEWEST).sum())

@@ -47,6 +47,17 @@ Guess = Annotated[
 """A number, a prior, either for each benchmark, or ``"column"``: of each item in the table."""
 
 
+def _switch_kind(value: Any) -> str:
+    return "word" if isinstance(value, str) else "switch"
+
+
+ModelByItem = Annotated[
+    Annotated[bool, Tag("switch")] | Annotated[Literal["shared"], Tag("word")],
+    Discriminator(_switch_kind),
+]
+"""``True``, ``False``, or ``"shared"``: with one spread for all."""
+
+
 class Likelihood(Block):
     """How responses arise from the linear predictor."""
 
@@ -62,14 +73,16 @@ class Likelihood(Block):
     """What the trials of one row are: repeated answers to one item, or answers to different items
     that were counted together, as in printed tables. Rows of items weigh by their number of items
     in every mean."""
-    model_by_item: bool = True
+    model_by_item: ModelByItem = True
     """Whether repeated trials of one model on one item share a random effect (overdispersion).
-    Without it they count as independent items. Rows of different items have none."""
+    Without it they count as independent items. Rows of different items have none. Its spread is one
+    for all where abilities are pooled, and where not each pair of model and benchmark has its own;
+    with ``"shared"`` it is one for all in any case."""
 
     @property
     def has_model_by_item(self) -> bool:
         """Whether repeated trials share an effect; rows of different items never do."""
-        return self.model_by_item and self.trials == "repeats"
+        return bool(self.model_by_item) and self.trials == "repeats"
 
 
 class Ability(Block):
@@ -113,9 +126,11 @@ class Difficulty(Block):
 
     form: Literal["random", "none"] = "random"
     """A random effect for every item that several models answered, or nothing."""
-    discrimination: Literal["equal", "random"] = "equal"
+    discrimination: Literal["equal", "random", "by_pair"] = "equal"
     """Whether items distinguish able models from others equally well, or each by a factor of its
-    own on the log-odds."""
+    own on the log-odds. ``"by_pair"``: each pair of model and benchmark has a factor, by which its
+    log-odds fall with difficulty: small for a model that fails at easy items or solves hard ones
+    from memory."""
     selection: Literal["modelled", "ignored"] = "modelled"
     """Where models answered different items: whether mean difficulty depends on which models
     answered an item, as it does where they chose what to answer."""
@@ -238,7 +253,7 @@ class Priors(Block):
     sigma_eps: PositivePrior = Exponential(family="exponential", scale=2.0)
     """Spread of the model-by-item effect."""
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
-    """Spread of items' discrimination, on the log scale."""
+    """Spread of discriminations, of items or of pairs, on the log scale."""
     LATER: ClassVar[frozenset[str]] = frozenset(
         {
             "lambda_bar",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.inference.findings import lines_in_short, verdict_line
+from bayescontam.inference.findings import verdict_line, which_items
 from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
 from tests.cli.conftest import NAMES, Done, Made
@@ -28,7 +28,7 @@ def test_the_table_has_all_models_and_says_what_it_means(
     fit = Fit.from_netcdf(made.path)
     expected = [
         "Models that share a letter", *rank_models(fit).sentences(), verdict_line(fit),
-        *lines_in_short(fit),
+        f"Which items: {which_items(fit)}",
     ]  # fmt: skip
     for line, wanted in zip(done.out.splitlines()[-len(expected) :], expected, strict=True):
         assert line.startswith(wanted)
@@ -67,6 +67,7 @@ def test_options_reach_the_ranking(made: Made, run: Run) -> None:
     fit = Fit.from_netcdf(made.path)
     wanted = rank_models(fit, BENCHMARK, by="accuracy", weights="item", level=0.8)
     assert content.pop("verdict") == verdict_line(fit)
+    assert content.pop("note").startswith("Direct effect only: ")
     assert content == json.loads(json.dumps(wanted.to_dict()))
 
 

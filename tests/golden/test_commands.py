@@ -46,6 +46,9 @@ CASES = {
     "plan of the number of items": (
         "plan --model single --data-sets 20 --seed 1 --solve items --width 0.3 --spread sigma_eps=0"
     ),
+    "plan of twins": "plan --items 250 --twins 1,3 --controls 0,4",
+    "advise": "advise tables/varied.csv",
+    "advise as json": "advise tables/single.csv --clean ada --format json",
     "models list": "models list",
     "models show": "models show hierarchical",
     "models show of a file": "models show study/mine.toml --toml",

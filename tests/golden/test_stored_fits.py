@@ -64,11 +64,11 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
     with sampled_before(before) as seeds:
         again = fit_of(FITS[name])
     assert seeds == [SAMPLER_SEED]
-    assert set(again.data.children) == set(before.data.children)
+    # Later versions may store more, and never less.
+    assert set(before.data.children) <= set(again.data.children)
     for group in sorted(set(before.data.children) - {"record"}):
         one, other = (fit.data[group].to_dataset() for fit in (before, again))
         assert set(one.variables) <= set(other.variables)
-        # Later versions may store more, and never less.
         more = [name for name in other.variables if name not in one.variables]
         xr.testing.assert_allclose(one, other.drop_vars(more), rtol=1e-6, atol=1e-8)
     hidden = {"created", "seconds", "versions", "command"}
@@ -78,7 +78,15 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
             {k: v for k, v in check.items() if k != "sentence" or not named(check)}
             for check in record["checks"]
         ]
-    assert differences(json.loads(json.dumps(records[1])), records[0], 1e-6) == []
+    known = shared(json.loads(json.dumps(records[1])), records[0])
+    assert differences(known, records[0], 1e-6) == []
+
+
+def shared(found: Any, before: Any) -> Any:
+    """Return what is found under the keys that a record had before, in tables within tables."""
+    if isinstance(found, dict) and isinstance(before, dict):
+        return {key: shared(found[key], before[key]) for key in before if key in found}
+    return found
 
 
 @pytest.mark.parametrize("name", ["compact", "latent_duplicate"])

@@ -20,6 +20,7 @@ HELPERS = {"_scores": 2, "_seed": 1}
 SEEDED: dict[str, tuple[tuple[str | int, ...], tuple[int, int]]] = {
     "('abilities')": (('abilities',), (2704398561, 2205259559)),
     "('answers')": (('answers',), (1682636355, 1819914549)),
+    "('assumed spillover')": (('assumed spillover',), (4094047055, 381950197)),
     "('bootstrap')": (('bootstrap',), (4218488316, 2876795329)),
     "('contamination')": (('contamination',), (3667890298, 3779587024)),
     "('counted')": (('counted',), (3630641276, 2612141778)),

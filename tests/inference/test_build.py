@@ -28,6 +28,23 @@ def built(text: str | None = None, name: str = "hierarchical", **shape) -> Built
     return build(spec, Responses.from_frame(simulate(3, **shape).responses))
 
 
+UNPOOLED = """
+summary = "abilities of pairs, unrelated"
+[ability]
+pooling = "none"
+"""
+
+
+@pytest.mark.parametrize(
+    ("model_by_item", "shape"), [("true", (3, 3)), ('"shared"', ())], ids=["own", "shared"]
+)
+def test_unpooled_abilities_may_share_a_spread_of_effects(model_by_item: str, shape) -> None:
+    text = f"{UNPOOLED}[likelihood]\nmodel_by_item = {model_by_item}\n"
+    model = built(text, **FULL).model
+    assert model["sigma_eps"].shape.eval().tolist() == list(shape)
+    assert all(map(np.isfinite, model.point_logps().values()))
+
+
 class TestInformed:
     """The change of coordinates: an exact inverse with an exact Jacobian."""
 

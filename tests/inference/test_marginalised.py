@@ -274,12 +274,18 @@ def test_replicated_responses_have_the_distribution_of_the_model():
 
 GUESSING = {"likelihood": {"guess": 0.25}}
 GROUPED = {"likelihood": {"trials": "items"}}
+BY_PAIR = {"difficulty": {"discrimination": "by_pair"}}
 CLEAN = {"contamination": {"interaction": "difficulty"}}
 LATENT = table(items=(8,)).assign(p_duplicate=0.4, contamination_sd=0.05)
 OF_PAIRS = table(items=(8,)).assign(contamination=lambda t: (t.index % 7) / 7)
 REASONS = {
     "the fit has no item difficulties": ("hierarchical", {}, table(models=1, items=(8,))),
     "items differ in discrimination": ("two_parameter", {}, table(items=(8,))),
+    "pairs of model and benchmark differ in discrimination": (
+        "hierarchical",
+        BY_PAIR,
+        table(items=(8,)),
+    ),
     "repeated trials have an effect of their own": ("hierarchical", {}, table(trials=4)),
     "contamination is not known exactly": ("latent_duplicate", {}, LATENT),
     "contamination adds to accuracy, not to its log-odds": ("additive", {}, table(items=(8,))),

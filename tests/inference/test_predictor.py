@@ -25,8 +25,8 @@ def built(text: str = EVERYTHING, frame: pd.DataFrame | None = None) -> BuiltMod
 
 def drawn(b: BuiltModel, count: int = 3) -> Draws:
     """Return draws of all effects from the prior."""
-    names = [n for n in ("theta", "beta", "delta", "alpha", "increments", "kappa", "gamma",
-                         "spillover") if n in b.model.named_vars]  # fmt: skip
+    names = [n for n in ("theta", "beta", "delta", "alpha", "alpha_pair", "increments", "kappa",
+                         "gamma", "spillover") if n in b.model.named_vars]  # fmt: skip
     values = pm.draw([b.model[n] for n in names], count, random_seed=3, mode="FAST_COMPILE")
     data = {
         n: (("chain", "draw", f"{n}_cell"), np.reshape(v, (1, count, -1)))
@@ -74,6 +74,26 @@ def by_hand(frame: pd.DataFrame, draws: Draws, b: BuiltModel, s: int) -> tuple[A
         eta.append(x)
         slopes.append(slope)
     return np.array(eta), np.array(slopes)
+
+
+BY_PAIR = """
+summary = "pairs differ in discrimination"
+[difficulty]
+discrimination = "by_pair"
+[contamination]
+form = "none"
+"""
+
+
+def test_discrimination_of_a_pair_is_of_ability_and_difficulty_alike() -> None:
+    b = built(BY_PAIR)
+    draws = drawn(b)
+    assert draws.delta is not None
+    assert draws.alpha_pair is not None
+    apart = draws.theta[:, b.design.model_benchmark] - draws.delta[:, b.design.item]
+    wanted = draws.alpha_pair[:, b.design.model_benchmark] * apart
+    np.testing.assert_allclose(linear_predictor(draws.effects, b.design), wanted, atol=1e-12)
+    assert np.ptp(draws.alpha_pair) > 0
 
 
 def test_all_blocks_together_are_the_formula() -> None:
