@@ -15,13 +15,9 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
 from bayescontam.inference.assumed_spillover import assumed_table
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.design_checks import SPILLOVER
+from bayescontam.inference.earlier import renamed
 from bayescontam.inference.identification import (
     SMALLEST_EFFECT,
-    Identification,
-    Overfitting,
-    identify_spillover,
-    overfitting_verdicts,
 )
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
@@ -33,13 +29,12 @@ from bayescontam.inference.stored import (
     aligned,
     labelled,
     rebuild_responses,
-    renamed,
     unlabelled,
 )
 from bayescontam.inference.summary import p_superior, summarise
-from bayescontam.inference.total_effects import total_verdicts
+from bayescontam.inference.verdicts import judged
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames
+from bayescontam.model.effect_names import DIRECT, EffectNames
 from bayescontam.specs.model import ModelSpec, restored_spec
 
 if TYPE_CHECKING:
@@ -57,8 +52,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
-_ZERO = (*EFFECTS, "novelty_gap")
-"""Estimands that are zero by definition where contamination is what the reference is."""
 _PAIR = ["model", "benchmark"]
 Labels = np.ndarray
 
@@ -193,52 +186,14 @@ class Fit(Stored):
         if "estimands_by_concept" in self.data:
             table = self._with_concepts(table, level)
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
-        return self._judged(table) if "identification" in self.data else table
-
-    def _judged(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Fill in verdicts, and take intervals from effects that are zero by definition."""
-        whole = table["concept"] == "" if "concept" in table else True
-        slopes = (table["quantity"] == "slope") & whole
-        keys = pd.MultiIndex.from_frame(table.loc[slopes, _PAIR])
-        verdicts = self.data["identification"]["verdict"].to_series()
-        table.loc[slopes, "verdict"] = verdicts.reindex(keys).to_numpy()
-        names = EffectNames.among(self.data["estimands"])
-        assert names is not None
-        rows = (table["quantity"] == names.overfitting) & whole
-        own = table[rows].set_index(_PAIR)
-        limit, spilled = self.smallest_effect, self._spilled()
-        if "total_effects" in self.data:
-            known, clean = self.data["total_effects"].to_dataset(), self.record["clean"]
-            found = total_verdicts(known, clean, own, self.level, limit)
-        else:
-            found = overfitting_verdicts(self.data, spilled, own, limit)
-        table.loc[rows, "verdict"] = found.to_numpy()
-        if names.total:
-            parts = (table["quantity"] == DIRECT.overfitting) & whole
-            own = table[parts].set_index(_PAIR)
-            direct = overfitting_verdicts(self.data, None, own, limit)
-            table.loc[parts, "verdict"] = direct.to_numpy()
-        fixed = table["quantity"].isin(_ZERO) & (table["sd"] == 0)
-        table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
-        pairs = pd.MultiIndex.from_frame(table[_PAIR])
-        unknown = (found.reindex(pairs) == Overfitting.NO_VARIATION).to_numpy()
-        table.loc[fixed & unknown, "mean"] = np.nan
-        return table
+        if "identification" not in self.data:
+            return table
+        return judged(table, self.data, self.record, self.checks(), self.smallest_effect)
 
     @property
     def smallest_effect(self) -> float:
         """Smallest overfitting that matters, as the fit was made with."""
         return float(self.record.get("smallest_effect", SMALLEST_EFFECT))
-
-    def _spilled(self) -> Identification | None:
-        """Return the verdict on spillover; None where the fit has none."""
-        if "spillover" not in self.record["entered"]:
-            return None
-        distinguished = all(
-            check.outcome is Outcome.PASSED for check in self.checks() if check.name == SPILLOVER
-        )
-        spillover = self.data["posterior"]["spillover"].to_numpy()
-        return identify_spillover(spillover, distinguished, self.level)
 
     def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
         parts = summarise(self.data["estimands_by_concept"].to_dataset(), level)

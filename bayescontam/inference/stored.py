@@ -22,7 +22,6 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
-from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.inference.loo import log_likelihoods
 from bayescontam.inference.posterior import (
     ContaminationMoments,
@@ -35,7 +34,6 @@ from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
-from bayescontam.model.effect_names import DIRECT, SPILLOVER, TOTAL
 from bayescontam.model.lineage import BASE, CHECKPOINT, RUN
 from bayescontam.specs.model import ModelSpec
 
@@ -64,12 +62,6 @@ _SAME = ("delta_coordinates", "log_alpha")
 LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data", "loo")
 """Groups with a dim ``response``, whose responses have the labels of their rows."""
 _LABELS = ("model", "benchmark", "item")
-OF_EFFECTS = (
-    "estimands", "estimands_by_concept", "prior_estimands", "sensitivity", "confounding",
-)  # fmt: skip
-"""Groups whose variables are named by the effect of contamination that a fit estimates."""
-_ENDS = ("", "_low", "_high", "_prior", "_likelihood")
-"""Endings of their names."""
 OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimands_by_concept")
 """Groups of all draws that are stored of parameters."""
 
@@ -560,32 +552,6 @@ def unlabelled(tree: xr.DataTree) -> xr.DataTree:
     for path in {f"/{name}" for name in LABELLED} & set(groups):
         groups[path] = groups[path].drop_vars(_LABELS, errors="ignore")
     return xr.DataTree.from_dict(groups)
-
-
-def renamed(tree: xr.DataTree) -> xr.DataTree:
-    """Return a fit's tree whose estimands have the names of today."""
-    # Earlier versions wrote the direct effect of a fit without spillover under the names of the
-    # total one, and of a fit with spillover the total and one of its parts.
-    spilled = "spillover" in _record(tree)["entered"]
-    groups = dict(tree.to_dict())
-    for path in {f"/{name}" for name in OF_EFFECTS} & set(groups):
-        groups[path] = _renamed(groups[path], spilled)
-    return xr.DataTree.from_dict(groups)
-
-
-def _renamed(dataset: xr.Dataset, spilled: bool) -> xr.Dataset:
-    written = (TOTAL.ability, TOTAL.overfitting, TOTAL.fraction)
-    known = {name: DIRECT.meant(name) for name in written}
-    if spilled:
-        known = {"spillover": SPILLOVER}
-    ended = {f"{old}{end}": f"{new}{end}" for old, new in known.items() for end in _ENDS}
-    result = dataset.rename({old: new for old, new in ended.items() if old in dataset.data_vars})
-    if SPILLOVER not in result or DIRECT.overfitting in result:
-        return result
-    direct = result[TOTAL.overfitting] - result[SPILLOVER]
-    ability = result["accuracy"] - direct
-    result = result.assign({DIRECT.ability: ability, DIRECT.overfitting: direct})
-    return result[[name for name in QUANTITIES if name in result]]
 
 
 def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]) -> Responses:

@@ -11,12 +11,13 @@ from scipy.special import expit, logsumexp, softmax
 from bayescontam._types import FloatArray
 from bayescontam.model.design import Design
 from bayescontam.model.effect_names import DIRECT
-from bayescontam.model.effects import variance_components, zero_sum_basis
+from bayescontam.model.effects import zero_sum_basis
 from bayescontam.model.likelihood import accuracy, log_likelihood
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.priors import distribution, stretch
 from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.model.terms import Terms
+from bayescontam.model.variance import variance_components
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
 

@@ -16,11 +16,11 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.inference.estimands import Reference, reference_levels
 from bayescontam.model.design import crossed_labels, make_design
-from bayescontam.model.effects import SPREADS
 from bayescontam.model.likelihood import accuracy
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.priors import distribution, is_stretched, stretch
 from bayescontam.model.terms import Terms, plan_terms
+from bayescontam.model.variance import SPREADS
 from bayescontam.power.laplace import (
     Approximate,
     Approximation,
