@@ -26,6 +26,8 @@ from bayescontam.specs.model import ModelSpec
 Effect = Literal["direct effect", "spillover", "total effect", "confounding"]
 Identified = Literal["yes", "in part", "no", "assumed"]
 _LISTED = 3  # names in a sentence
+MOST_PAIRS = 400
+"""Pairs of model and benchmark of a table whose widths are expected; more take minutes."""
 _OF_KIND = (
     "New items of the same kind, written after a model's cutoff, identify the direct effect only,"
     " since spillover lifts them too"
@@ -120,23 +122,21 @@ def advise(
 
 
 def advice_of(spec: ModelSpec, design: Design, terms: Terms, level: float) -> pd.DataFrame:
-    """Return the same table for what was fitted."""
-    accuracy = float(
-        np.clip((design.n_correct / np.maximum(design.n_trials, 1)).mean(), 0.02, 0.98)
-    )
-    return pd.DataFrame(_rows(spec, design, terms, accuracy, level))
+    """Return the same table for what was fitted, without widths that are only expected."""
+    return pd.DataFrame(_rows(spec, design, terms, None, level))
 
 
 def _rows(
-    spec: ModelSpec, design: Design, terms: Terms, accuracy: float, level: float
+    spec: ModelSpec, design: Design, terms: Terms, accuracy: float | None, level: float
 ) -> list[dict[str, Any]]:
     if design.contamination is None:
         return _without_contamination()
     spilled = "spillover" in terms
-    widths = expected_widths(
-        Pairs.of(design), spec, accuracy=accuracy, level=level, spillover=spilled
-    )
-    median = widths.drop(columns=["model", "benchmark"]).median()
+    median = pd.Series(dtype=float)
+    pairs = Pairs.of(design)
+    if accuracy is not None and pairs.items.size <= MOST_PAIRS:
+        widths = expected_widths(pairs, spec, accuracy=accuracy, level=level, spillover=spilled)
+        median = widths.drop(columns=["model", "benchmark"]).median()
     found = [_direct(design), *_spillover(design, spilled), _confounding(spec, design)]
     names = {
         "direct effect": "overfitting_direct",

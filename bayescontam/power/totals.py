@@ -24,7 +24,7 @@ from bayescontam.specs.registry import load_model
 EFFECTS = ("overfitting_direct", "overfitting_spillover", "overfitting")
 SPREAD_DRAWS = 32
 """Draws of the spreads, which are not known before a fit, that widths are the median over."""
-MOST_EFFECTS = 5_000
+MOST_EFFECTS = 2_000
 """Unknown effects of the largest design."""
 _SPREADS = (
     "sigma_a", "sigma_theta", "sigma_t", "sigma_twin", "sigma_lb", "sigma_lambda", "sigma_bm",

@@ -321,7 +321,6 @@ def assumed_section(fit: Fit) -> dict[str, Any] | None:
         "published": PUBLISHED.mu,
         "sd": PUBLISHED.sigma,
         "source": PUBLISHED.source,
-        "file": in_file("spillover-assumed"),
     }
 
 

@@ -48,7 +48,7 @@ Guess = Annotated[
 
 
 def _switch_kind(value: Any) -> str:
-    return "word" if isinstance(value, str) else "switch"
+    return "word" if value == "shared" else "switch"
 
 
 ModelByItem = Annotated[

@@ -78,6 +78,9 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
             {k: v for k, v in check.items() if k != "sentence" or not named(check)}
             for check in record["checks"]
         ]
+    for record in records:  # a changed spec has its content as text
+        text = record["spec"]["text"]
+        record["spec"]["text"] = json.loads(text) if text.startswith("{") else text
     known = shared(json.loads(json.dumps(records[1])), records[0])
     assert differences(known, records[0], 1e-6) == []
 

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from bayescontam.data.responses import Responses
@@ -22,6 +23,7 @@ def test_every_parameter_of_the_model_is_explained(name):
         contamination=frame["contamination"] * (1 + models) / 3,
         clean=(models == 0).astype(int),
         concept="c" + frame["item"].str[-1],
+        base=np.where(models < 2, "recipe", ""),
         contamination_sd=0.01,
         p_duplicate=frame["contamination"] * (1 + models) / 3,
         p_duplicate_sd=0.01,
@@ -35,6 +37,8 @@ def test_every_parameter_of_the_model_is_explained(name):
         "beta_bar_level": "beta_bar", "beta_benchmark_level": "v",
         "beta_model_coordinates": "u", "eta": "eps", "beta_model": "u", "beta_benchmark": "v",
         "log_beta": "w", "beta_free": "beta", "log_alpha": "alpha",
+        "a_base_coordinates": "a", "theta_base_level": "base", "t_coordinates": "t",
+        "lambda_benchmark": "l",
     }  # fmt: skip
     named = {name.removesuffix("_rise") for name in variables}
     symbols = {stands_for.get(name, name) for name in named}

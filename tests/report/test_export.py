@@ -12,9 +12,9 @@ from tests.report.conftest import BENCHMARKS, MODELS, UNANSWERED
 
 EVERY = {
     "headline", "slopes", "better", "ranks", "curves", "sensitivity", "predicted", "predicted-bins",
-    "convergence", "checks", "estimands", "items",
+    "convergence", "checks", "estimands", "items", "spillover-assumed",
 }  # fmt: skip
-WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins"}
+WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins", "spillover-assumed"}
 
 
 def test_every_table_is_written_whole(hostile: Fit, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_every_verdict_that_occurs_is_mentioned_with_its_count() -> None:
     kinds = [kind for i, kind in enumerate(Overfitting) for _ in range(i + 1)]
     (text,) = finding(rows(*kinds), 0.02)
     counts = [int(found) for found in re.findall(r"For (\d+) models?", text)]
-    assert text.startswith("One of 55 models, m0, loses")
+    assert text.startswith("One of 66 models, m0, loses")
     assert sorted(counts) == list(range(2, len(Overfitting) + 1))
 
 

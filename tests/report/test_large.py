@@ -23,7 +23,7 @@ HOSTILE = "said \"'best'\" & <b>fast</b>", "модель ✓", "</script><script
 MODELS = [*HOSTILE, *(f"m{i}" for i in range(27))]
 BENCHMARKS = ["<i>quiz</i>", *(f"bench-{i}" for i in range(12))]
 ROWS = "#results tbody tr:not(.group)"
-TOOLS = 3 + 1 + 13
+TOOLS = 4 + 1 + 13
 """Tables that can be filtered: three, ranks across benchmarks and within each."""
 
 
