@@ -24,7 +24,7 @@ MODELS = [*HOSTILE, *(f"m{i}" for i in range(27))]
 BENCHMARKS = ["<i>quiz</i>", *(f"bench-{i}" for i in range(12))]
 ROWS = "#results tbody tr:not(.group)"
 TOOLS = 4 + 1 + 13
-"""Tables that can be filtered: three, ranks across benchmarks and within each."""
+"""Tables that can be filtered: four, ranks across benchmarks and within each."""
 
 
 @pytest.fixture(scope="session")
