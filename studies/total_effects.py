@@ -114,17 +114,16 @@ def total_effects(fit: bc.Fit, printed: pd.DataFrame) -> pd.DataFrame:
     direct = rows[rows["quantity"] == "overfitting_direct"].set_index(keys)
     before = printed[printed["model"] == BASE].set_index("benchmark")["accuracy"]
     found = []
-    for (target, training), own in printed.groupby(["target", "training"], sort=False):
-        if training == "none":
-            continue
-        model = own["model"].iloc[0]
+    for _, own in printed[printed["model"] != BASE].groupby("model", sort=False):
+        first = own.iloc[0]
+        model, target = str(first["model"]), str(first["target"])
         of_benchmark = own[own["benchmark"] == target]
         on_control = own[own["benchmark"] != target].iloc[0]
         estimate = total.loc[(model, target)]
         found.append(
             {
                 "benchmark": target,
-                "training": training,
+                "training": first["training"],
                 "printed": float(of_benchmark["accuracy"].mean() - before[target]),
                 "mean": estimate["mean"], "low": estimate["low"], "high": estimate["high"],
                 "verdict": estimate["verdict"],
