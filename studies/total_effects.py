@@ -1,6 +1,7 @@
 """Total effects of contamination from twins, against scores before it, and withheld ones."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -110,16 +111,18 @@ def total_effects(fit: bc.Fit, printed: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each training: the estimated effects, and the printed difference."""
     rows = fit_rows(fit, ("overfitting", "overfitting_direct"))
     keys = ["model", "benchmark"]
-    total = rows[rows["quantity"] == "overfitting"].set_index(keys)
-    direct = rows[rows["quantity"] == "overfitting_direct"].set_index(keys)
-    before = printed[printed["model"] == BASE].set_index("benchmark")["accuracy"]
+    total, direct = (
+        rows[rows["quantity"] == name].set_index(keys).to_dict("index")
+        for name in ("overfitting", "overfitting_direct")
+    )
+    before = printed[printed["model"] == BASE].set_index("benchmark")["accuracy"].to_dict()
     found = []
     for _, own in printed[printed["model"] != BASE].groupby("model", sort=False):
         first = own.iloc[0]
         model, target = str(first["model"]), str(first["target"])
         of_benchmark = own[own["benchmark"] == target]
         on_control = own[own["benchmark"] != target].iloc[0]
-        estimate = total.loc[(model, target)]
+        estimate: Any = total[model, target]
         found.append(
             {
                 "benchmark": target,
@@ -127,8 +130,8 @@ def total_effects(fit: bc.Fit, printed: pd.DataFrame) -> pd.DataFrame:
                 "printed": float(of_benchmark["accuracy"].mean() - before[target]),
                 "mean": estimate["mean"], "low": estimate["low"], "high": estimate["high"],
                 "verdict": estimate["verdict"],
-                "direct": direct.loc[(model, target), "mean"],
-                "control": float(total.loc[(model, on_control["benchmark"]), "mean"]),
+                "direct": direct[model, target]["mean"],
+                "control": float(total[model, str(on_control["benchmark"])]["mean"]),
             }
         )  # fmt: skip
     return pd.DataFrame(found)
