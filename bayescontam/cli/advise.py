@@ -23,6 +23,7 @@ from bayescontam.cli.options import (
     Where,
     dates_of,
     examples,
+    given_table,
     in_model,
 )
 from bayescontam.cli.terminal import print_lines, print_notes, put_csv, put_json
@@ -66,28 +67,15 @@ def advise(
     its interval is expected to be, and what is missing.
     """
     with stage(not quiet, f"reading {printable(responses)}"):
-        from bayescontam.data.responses import read_responses
         from bayescontam.power.advice import advice_lines
         from bayescontam.power.advice import advise as of_table
 
-        table = read_responses(
-            responses,
-            sum_repeats=sum_repeats,
-            drop_missing=drop_missing,
-            where=where,
-            contamination_scale=contamination_scale if covariates is None else "share",
-        )
-        found = of_table(
-            table,
-            model,
-            covariates=covariates,
-            missing_contamination=missing_contamination,
-            contamination_scale=contamination_scale if covariates is not None else "share",
-            dates=dates_of(released, cutoff, clean_margin),
-            clean=clean or (),
-            accuracy=accuracy,
-            level=level,
-        )
+        table = given_table(
+            responses, covariates, missing_contamination, contamination_scale,
+            dates_of(released, cutoff, clean_margin), clean or (),
+            where, sum_repeats, drop_missing,
+        )  # fmt: skip
+        found = of_table(table, model, clean=clean or (), accuracy=accuracy, level=level)
     if output == "csv":
         put_csv(found.table)
     elif output == "json":

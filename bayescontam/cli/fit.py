@@ -33,6 +33,7 @@ from bayescontam.cli.options import (
     dates_of,
     examples,
     exit_if_failed,
+    given_table,
     in_data,
     in_sampler,
     reference_of,
@@ -177,25 +178,14 @@ def fit(
     # Before minutes of sampling, not after.
     check_file(out, responses, covariates, model, released, cutoff)
     with stage(not quiet, f"reading {printable(responses)}"):
-        from bayescontam.data.responses import given_responses, read_responses
         from bayescontam.inference import pipeline
         from bayescontam.model.auto import choose_spec
 
-        table = read_responses(
-            responses,
-            sum_repeats=sum_repeats,
-            drop_missing=drop_missing,
-            where=where,
-            contamination_scale=contamination_scale if covariates is None else "share",
-        )
-        table = given_responses(
-            table,
-            covariates,
-            missing_contamination,
-            contamination_scale if covariates is not None else "share",
-            dates=dates_of(released, cutoff, clean_margin),
-            clean=clean or (),
-        )
+        table = given_table(
+            responses, covariates, missing_contamination, contamination_scale,
+            dates_of(released, cutoff, clean_margin), clean or (),
+            where, sum_repeats, drop_missing,
+        )  # fmt: skip
         spec, table = choose_spec(model, table, clean or ())
     print_notes(table.notes)
     fitted = pipeline.fit(

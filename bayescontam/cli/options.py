@@ -11,7 +11,10 @@ from bayescontam._text import printable
 from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayescontam.data.covariates import Missing
     from bayescontam.data.dates import Dates
+    from bayescontam.data.measures import Scale
+    from bayescontam.data.responses import Responses
     from bayescontam.inference.checks import Check
 
 
@@ -139,6 +142,35 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
     if released is None and cutoff is None and not margin:
         return None
     return Dates(released or "released", cutoff or "cutoff", margin)
+
+
+def given_table(
+    responses: Path,
+    covariates: Path | None,
+    missing_contamination: "Missing",
+    contamination_scale: "Scale",
+    dates: "Dates | None",
+    clean: Sequence[str],
+    where: str | None,
+    sum_repeats: bool,
+    drop_missing: bool,
+) -> "Responses":
+    """Return the table of responses that the options of 'fit' and 'advise' describe."""
+    from bayescontam.data.responses import given_responses, read_responses
+
+    # A scale is that of the covariates where these are given, else of the responses.
+    of_covariates = covariates is not None
+    table = read_responses(
+        responses,
+        sum_repeats=sum_repeats,
+        drop_missing=drop_missing,
+        where=where,
+        contamination_scale="share" if of_covariates else contamination_scale,
+    )
+    scale = contamination_scale if of_covariates else "share"
+    return given_responses(
+        table, covariates, missing_contamination, scale, dates=dates, clean=tuple(clean)
+    )
 
 
 def check_file(out: Path, *read: object) -> None:

@@ -101,7 +101,7 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
             if KINDS in frame and frame[KINDS].notna().any():
                 block["kinds"] = KINDS
                 blocks.append(f"spillover by kind (column '{KINDS}')")
-            open_question = _TWINS if clean else f"{_ASSUMED_EASY}. {_TWINS}"
+            open_question = _TWINS if clean else f"{_ASSUMED_EASY}. {_TWINS[0].upper()}{_TWINS[1:]}"
     column = guess_column(frame)
     if column is not None:
         content["likelihood"]["guess"] = "column"

@@ -267,7 +267,9 @@ def _kinds_of(
     if missing.any():
         row = frame[missing].iloc[0]
         where = f"{printable(str(row['model']), 60)} on {printable(str(row['item']), 60)}"
-        problem = f"{missing.sum():,} contaminated rows have no kind, such as {where}"
+        count = int(missing.sum())
+        rows = f"{count:,} contaminated row{'s have' if count > 1 else ' has'}"
+        problem = f"{rows} no kind of duplicates, such as {where}"
         raise DataError([Fault(responses.source, problem, column=column)], "Give each of them one.")
     labels = list(dict.fromkeys(names[contaminated]))
     position = {label: at for at, label in enumerate(labels)}

@@ -65,7 +65,9 @@ def test_lineage_needs_the_column():
 
 def test_a_contaminated_row_needs_a_kind_where_kinds_are_distinguished():
     responses = table({"a": "x", "b": "x"}, kind="")
-    with pytest.raises(DataError, match="2 contaminated rows have no kind, such as a on one1"):
+    with pytest.raises(
+        DataError, match="2 contaminated rows have no kind of duplicates, such as a on one1"
+    ):
         build(spec_of("twins", contamination={"kinds": "kind"}), responses)
 
 
