@@ -9,13 +9,15 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from bayescontam._types import BoolArray, FloatArray
+from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.inference.identification import INFORMED, ROUNDING, Overfitting
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.lineage import Lineage
 from bayescontam.model.transforms import LinearisedEstimate, rough_abilities
 
+_FEWEST_ITEMS = 5
+"""Items that models must have answered in common to be compared, where items differ."""
 _SAME_KIND = 0.5
 """Part of two exposures that must be of the same kinds for them to inform on one coefficient."""
 
@@ -46,21 +48,19 @@ def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> O
     design, lineage = built.design, built.design.lineage
     if lineage is None or "spillover" not in built.terms:
         return None
-    level = _of_benchmarks(design, rough_abilities(design, "eps" in built.terms))
-    dose, answered = doses(design), np.isfinite(level.se)
+    levels, dose = _Levels.of(built), doses(design)
     twin, training = (_mean_square(posterior, name) for name in ("sigma_twin", "sigma_t"))
     training += _mean_square(posterior, "sigma_step")
-    trained = _training(level, dose, lineage, twin, training)
+    trained = _training(levels, dose, lineage, twin, training)
     shape = design.answered.shape
     effect, sd = np.full(shape, np.nan), np.full(shape, np.nan)
-    share = lineage.share.reshape(*shape, -1)
-    for m, b in zip(*np.nonzero(answered & (dose > ROUNDING)), strict=True):
-        alike = np.minimum(share[:, b], share[m, b]).sum(axis=1) >= _SAME_KIND
-        rows = answered[:, b] & (lineage.base == lineage.base[m])
-        rows &= alike | (dose[:, b] <= ROUNDING)
-        y = level.estimate[rows, b] - trained.estimate[rows]
-        weight = 1 / (level.se[rows, b] ** 2 + twin + trained.se[rows] ** 2)
-        x = dose[rows, b] - np.average(dose[rows, b], weights=weight)
+    for m, b in zip(*np.nonzero(dose > ROUNDING), strict=True):
+        rows = np.flatnonzero(_relatives(design, dose, m, b))
+        level = levels.on(rows, b)
+        y = level.estimate - trained.estimate[rows]
+        weight = 1 / (level.se**2 + twin + trained.se[rows] ** 2)
+        x = dose[rows, b]
+        x = x - np.average(x, weights=weight) if weight.any() else 0.0 * x
         information = (weight * x**2).sum()
         sd[m, b] = np.inf
         effect[m, b] = 0.0
@@ -76,6 +76,50 @@ def doses(design: Design) -> FloatArray:
     """Return the dose of each model on each benchmark, (model, benchmark); 0 of clean models."""
     assert design.centring is not None
     return np.where(design.answered, design.centring.pairs, 0.0)
+
+
+def _relatives(design: Design, dose: FloatArray, m: int, b: int) -> BoolArray:
+    """Return the models that show what the exposure of one adds on a benchmark, itself too."""
+    # Those of its base that answered it, and were not exposed or to the same kinds of duplicates.
+    lineage = design.lineage
+    assert lineage is not None
+    share = lineage.share.reshape(*dose.shape, -1)[:, b]
+    alike = np.minimum(share, share[m]).sum(axis=1) >= _SAME_KIND
+    related: BoolArray = design.answered[:, b] & (lineage.base == lineage.base[m])
+    return related & (alike | (dose[:, b] <= ROUNDING))
+
+
+@dataclass(frozen=True, eq=False)
+class _Levels:
+    """Rough log-odds of models on benchmarks, on the items that all who are compared answered."""
+
+    built: BuiltModel
+    whole: LinearisedEstimate  # on what each model answered, (model, benchmark)
+
+    @classmethod
+    def of(cls, built: BuiltModel) -> "_Levels":
+        return cls(built, cls._rough(built.design, built))
+
+    @staticmethod
+    def _rough(design: Design, built: BuiltModel) -> LinearisedEstimate:
+        return _of_benchmarks(design, rough_abilities(design, "eps" in built.terms))
+
+    def on(self, models: IntArray, b: int) -> LinearisedEstimate:
+        """Return those of some models on a benchmark, (model,)."""
+        # Where items have no difficulties, whichever a model answered are as good as any.
+        built, design = self.built, self.built.design
+        own = LinearisedEstimate(self.whole.estimate[models, b], self.whole.se[models, b])
+        if "delta" not in built.terms or design.complete[b]:
+            return own
+        at = np.flatnonzero((design.benchmark == b) & np.isin(design.model, models))
+        count = np.bincount(design.item[at], minlength=len(design.items))
+        common = at[count[design.item[at]] == len(models)]
+        if len(common) == len(at):
+            return own
+        if len(common) < _FEWEST_ITEMS * len(models):
+            return LinearisedEstimate(0.0 * own.estimate, np.full(len(models), np.inf))
+        found = self._rough(design.subset(common), built)
+        return LinearisedEstimate(found.estimate[models, b], found.se[models, b])
 
 
 def _of_benchmarks(design: Design, abilities: LinearisedEstimate) -> LinearisedEstimate:
@@ -95,18 +139,19 @@ def _mean_square(posterior: xr.Dataset, name: str) -> float:
 
 
 def _training(
-    level: LinearisedEstimate, dose: FloatArray, lineage: Lineage, twin: float, training: float
+    levels: _Levels, dose: FloatArray, lineage: Lineage, twin: float, training: float
 ) -> LinearisedEstimate:
     """Return what controls show of each model's own training, dims (model,)."""
     total, precision = np.zeros((2, len(lineage.base)))
     for a in range(len(lineage.bases)):
         rows = np.flatnonzero(lineage.base == a)
         for b in np.flatnonzero((dose[rows] <= ROUNDING).all(axis=0)):
-            known = rows[np.isfinite(level.se[rows, b])]
-            if len(known) < 2:
+            known = rows[levels.built.design.answered[rows, b]]
+            level = levels.on(known, int(b))
+            if len(known) < 2 or np.isinf(level.se).all():
                 continue
-            weight = 1 / (level.se[known, b] ** 2 + twin + ROUNDING)
-            away = level.estimate[known, b] - np.average(level.estimate[known, b], weights=weight)
+            weight = 1 / (level.se**2 + twin + ROUNDING)
+            away = level.estimate - np.average(level.estimate, weights=weight)
             total[known] += weight * away
             precision[known] += weight
     if training <= 0:
@@ -127,14 +172,10 @@ def _prior_variance(prior: xr.Dataset, design: Design) -> FloatArray:
 
 def with_twins(design: Design) -> BoolArray:
     """Return which pairs were met and have a relative of other exposure, (model, benchmark)."""
-    lineage, dose = design.lineage, doses(design)
-    assert lineage is not None
+    dose = doses(design)
     found = np.zeros(dose.shape, dtype=bool)
-    for a in range(len(lineage.bases)):
-        rows = lineage.base == a
-        known = np.where(design.answered[rows], dose[rows], np.nan)
-        differ = np.nanmax(known, axis=0, initial=-1.0) - np.nanmin(known, axis=0, initial=2.0)
-        found[rows] = (known > ROUNDING) & (differ > ROUNDING)
+    for m, b in zip(*np.nonzero(dose > ROUNDING), strict=True):
+        found[m, b] = np.ptp(dose[_relatives(design, dose, m, b), b]) > ROUNDING
     return found
 
 

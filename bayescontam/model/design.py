@@ -473,12 +473,7 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         cells = design.model_benchmark
         lineage = make_lineage(responses, frame, kinds, cells, doses, count)
         if spec.ability.checkpoints == "walk":
-            met = np.zeros(design.answered.size)
-            if doses is not None:
-                met = np.bincount(cells, doses, minlength=met.size) / np.maximum(
-                    np.bincount(cells, design.weight, minlength=met.size), 1.0
-                )
-            lineage = add_checkpoints(lineage, responses, frame, met.reshape(-1, count))
+            lineage = add_checkpoints(lineage, responses, frame, design.contamination)
         design = replace(design, lineage=lineage)
     if design.contamination is None:
         return design

@@ -1,13 +1,14 @@
 """Which models descend from one base, and which exposures share a coefficient of spillover."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray, IntArray
+from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
@@ -69,16 +70,16 @@ def make_lineage(
     kind = np.zeros(len(frame), dtype=np.int64)
     names: tuple[str, ...] = ("",)
     if kinds:
-        kind, names = _kinds_of(responses, frame, kinds)
+        exposed = np.zeros(len(frame), bool) if doses is None else doses > _NONE
+        kind, names = _kinds_of(responses, frame, kinds, exposed)
     size = len(responses.models) * benchmarks
     of_kind = np.zeros((size, len(names)))
     if doses is not None:
         np.add.at(of_kind, (cells, kind), doses)
     cell_base = np.repeat(base, benchmarks)
     cell_benchmark = np.tile(np.arange(benchmarks), len(responses.models))
-    exposed = of_kind > _NONE
-    keys = np.array([cell_base, cell_benchmark])[:, np.nonzero(exposed)[0]]
-    keys = np.vstack([keys, np.nonzero(exposed)[1]])
+    cell, of = np.nonzero(of_kind > _NONE)
+    keys = np.stack([cell_base[cell], cell_benchmark[cell], of])
     group_base, group_benchmark, group_kind = np.unique(keys, axis=1).astype(np.int64)
     same_benchmark = cell_benchmark[:, None] == group_benchmark
     own = same_benchmark & (cell_base[:, None] == group_base)
@@ -95,9 +96,12 @@ def make_lineage(
 
 
 def add_checkpoints(
-    lineage: Lineage, responses: Responses, frame: pd.DataFrame, doses: FloatArray
+    lineage: Lineage,
+    responses: Responses,
+    frame: pd.DataFrame,
+    contamination: FloatArray | None,
 ) -> Lineage:
-    """Return the lineage with random walks along runs; `doses` have dims (model, benchmark)."""
+    """Return the lineage with random walks along runs; contaminations are those of rows."""
     source, models = responses.source, responses.models
     if CHECKPOINT not in frame:
         problem = f"checkpoints need a column '{CHECKPOINT}', which is not there"
@@ -125,7 +129,10 @@ def add_checkpoints(
     for label in sorted(set(run[np.isfinite(place)])):
         members = np.flatnonzero((run == label) & np.isfinite(place))
         members = members[np.argsort(place[members], kind="stable")]
-        _refuse_disorder(members, place, doses, responses, label)
+        _refuse_disorder([models[m] for m in members], place[members], responses, label)
+        if contamination is not None:
+            table = frame[["model", "benchmark", "item"]].assign(contamination=contamination)
+            _refuse_falling([models[m] for m in members], table, responses, label)
         start[members] = members[0]
         spans = np.diff(place[members])
         for k, width in enumerate(spans / spans.mean() if len(spans) else spans):
@@ -152,31 +159,41 @@ def _runs_of(lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]) -> 
     return np.array([f"{a}, {r}" if r else a for a, r in zip(labels, own, strict=True)], object)
 
 
-def _refuse_disorder(
-    members: IntArray, place: FloatArray, doses: FloatArray, responses: Responses, run: str
+def _refuse_disorder(members: list[str], place: FloatArray, responses: Responses, run: str) -> None:
+    """Refuse a run with two models at one checkpoint."""
+    for k in np.flatnonzero(np.diff(place) == 0):
+        pair = " and ".join(repr(printable(name, 40)) for name in members[k : k + 2])
+        problem = f"{pair} have one checkpoint ({place[k]:g}) of the run '{printable(run, 60)}'"
+        advice = f"Give each its own, or distinguish runs in a column '{RUN}'."
+        raise DataError([Fault(responses.source, problem, column=CHECKPOINT)], advice)
+
+
+def _refuse_falling(
+    members: list[str], table: pd.DataFrame, responses: Responses, run: str
 ) -> None:
-    """Refuse a run with two models at one checkpoint, or whose exposure falls along it."""
-    names, shown = [printable(responses.models[m], 40) for m in members], printable(run, 60)
-    for k in range(1, len(members)):
-        pair = f"'{names[k - 1]}' and '{names[k]}'"
-        if place[members[k]] == place[members[k - 1]]:
-            problem = f"{pair} have one checkpoint ({place[members[k]]:g}) of the run '{shown}'"
-            advice = f"Give each its own, or distinguish runs in a column '{RUN}'."
-            raise DataError([Fault(responses.source, problem, column=CHECKPOINT)], advice)
-        fallen = doses[members[k]] < doses[members[k - 1]] - _NONE
-        if fallen.any():
-            b = int(np.flatnonzero(fallen)[0])
-            problem = (
-                f"checkpoints of the run '{shown}' seem out of order: {names[k]} at"
-                f" {place[members[k]]:g} has met less of {printable(responses.benchmarks[b], 40)}"
-                f" ({doses[members[k], b]:.3g}) than {names[k - 1]} before it"
-                f" ({doses[members[k - 1], b]:.3g})"
-            )
-            advice = (
-                "What a run has met, later checkpoints have met too: correct the numbers, or"
-                f" distinguish runs in a column '{RUN}'."
-            )
-            raise DataError([Fault(responses.source, problem, column=CHECKPOINT)], advice)
+    """Refuse a run in which a model is less exposed than one before it, on the same items."""
+    keys = ["benchmark", "item"]
+    for before, after in pairwise(members):
+        one, other = (
+            table[table["model"].map(str) == name].set_index(keys)["contamination"]
+            for name in (before, after)
+        )
+        both = pd.concat({"before": one, "after": other}, axis=1, join="inner")
+        means = both.groupby(level=0, sort=False).mean()
+        fallen = means[means["after"] < means["before"] - _NONE]
+        if fallen.empty:
+            continue
+        names = [printable(name, 40) for name in (after, str(fallen.index[0]), before)]
+        problem = (
+            f"checkpoints of the run '{printable(run, 60)}' seem out of order: {names[0]} is less"
+            f" exposed to {names[1]} ({fallen['after'].iloc[0]:.3g}) than {names[2]}, which comes"
+            f" before it ({fallen['before'].iloc[0]:.3g})"
+        )
+        advice = (
+            "What was in the training data of a checkpoint is in that of later ones: correct the"
+            f" numbers, or distinguish runs in a column '{RUN}'."
+        )
+        raise DataError([Fault(responses.source, problem, column=CHECKPOINT)], advice)
 
 
 def bases_of(responses: Responses) -> dict[str, str]:
@@ -252,7 +269,7 @@ def _refuse_unknown(parents: dict[str, str], found: dict[str, str], source: str)
 
 
 def _kinds_of(
-    responses: Responses, frame: pd.DataFrame, column: str
+    responses: Responses, frame: pd.DataFrame, column: str, contaminated: BoolArray
 ) -> tuple[IntArray, tuple[str, ...]]:
     """Return the kind of duplicates of each row, and the kinds; rows without one have the first."""
     if column not in frame:
@@ -262,7 +279,6 @@ def _kinds_of(
         )
         raise DataError([Fault(responses.source, problem)], advice)
     names = frame[column].astype(object).where(frame[column].notna(), "").map(str).str.strip()
-    contaminated = frame["contamination"].to_numpy(dtype=float) > _NONE
     missing = contaminated & (names == "").to_numpy()
     if missing.any():
         row = frame[missing].iloc[0]

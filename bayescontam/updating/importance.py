@@ -168,8 +168,8 @@ def _known_base(newcomer: NewModel) -> int | None:
     host, joint = newcomer.host.lineage, newcomer.design.lineage
     assert host is not None
     assert joint is not None
-    label = joint.bases[joint.base[-1]]
-    return host.bases.index(label) if label in host.bases else None
+    relatives = np.flatnonzero(joint.base[:-1] == joint.base[-1])  # models of the fit come first
+    return int(host.base[relatives[0]]) if len(relatives) else None
 
 
 def _spillover(posterior: xr.Dataset, newcomer: NewModel) -> tuple[FloatArray, FloatArray]:

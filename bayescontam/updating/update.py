@@ -464,6 +464,8 @@ def unsupported_terms(fit: Fit) -> str | None:
         return "its contamination is not known for sure"
     if spec.ability.checkpoints != "independent":
         return "abilities along checkpoints depend on those before them"
+    if spec.ability.twins == "identical":
+        return "a new model that is identical to its base has no effects of its own to weigh"
     strange = sorted(set(map(str, fit.joint_posterior().data_vars)) - _UNDERSTOOD)
     straight = spec.contamination.form in ("none", "linear")
     if strange or not straight or spec.contamination.scale != "log_odds":

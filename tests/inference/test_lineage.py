@@ -225,7 +225,7 @@ def test_the_walk_has_the_variance_that_is_printed():
     ("places", "doses", "message"),
     [
         (PLACES | {"late": 1.5}, DOSES | {"late": 0.25, "middle": 0.5}, None),
-        (PLACES, DOSES | {"late": 0.25}, "seem out of order: late at 4 has met less of exam"),
+        (PLACES, DOSES | {"late": 0.25}, "order: late is less exposed to exam \\(0.25\\)"),
         (PLACES | {"late": 2}, DOSES, "'middle' and 'late' have one checkpoint \\(2\\)"),
         (PLACES | {"late": "last"}, DOSES, "got 'last', allowed is a number or nothing"),
     ],
@@ -252,3 +252,19 @@ def test_counts_depend_on_the_coefficients_that_are_reported(name):
     responses = table({f"m{k}": f"base{k // 2}" for k in range(6)})
     model = build(spec_of(name, difficulty={"form": "none"}), responses).model
     assert model["spillover"] in set(ancestors([model["n_correct"]]))
+
+
+def test_a_checkpoint_that_missed_items_is_not_out_of_order():
+    frame = run_table(PLACES, DOSES).frame
+    missed = (frame["model"] == "late") & frame["item"].isin(["exam0"])
+    skipped = (frame["model"] == "middle") & (frame["benchmark"] == "control")
+    design = make_design(spec_of("twins", **WALK), Responses.from_frame(frame[~missed & ~skipped]))
+    assert design.lineage.walk[1].shape == (4, 2)
+
+
+def test_kinds_go_with_probabilities_of_duplicates():
+    responses = kinds_table()
+    frame = responses.frame.rename(columns={"contamination": "p_duplicate"})
+    latent = {"contamination": {"kinds": "kind", "exposure": "latent"}}
+    design = make_design(spec_of("twins", **latent), Responses.from_frame(frame))
+    assert design.lineage.kinds == ("exact", "semantic")

@@ -227,3 +227,49 @@ def test_fits_store_what_they_report_of_totals(tmp_path):
     assert twins.assumed_spillover().empty
     assert len(direct.assumed_spillover()) == len(assuming.LOCATIONS)
     assert set(twins.responses().frame["base"]) == {"recipe"}
+
+
+def test_models_are_compared_on_the_items_that_both_answered():
+    """A twin that answered only hard items is no evidence of contamination."""
+    hard = ITEMS // 2
+    rows = []
+    for model, items in (("clean", range(hard)), ("met", range(ITEMS))):
+        for i in items:
+            right = i % 4 == 0 if i < hard else i % 10 != 0
+            rows.append(
+                {"model": model, "benchmark": "exam", "item": i, "correct": int(right),
+                 "contamination": float(model == "met" and i % 2), "base": "recipe"}
+            )  # fmt: skip
+    model = build(spec_of("twins"), Responses.from_frame(pd.DataFrame(rows)))
+    assert "delta" in model.terms
+    found = own_totals(*spreads(model, 0.1, 0.1), model)
+    at = list(model.design.models).index("met")
+    assert found.effect[at, 0] == pytest.approx(0.0, abs=1e-9)
+    assert np.isfinite(found.sd[at, 0])
+
+
+def test_without_items_in_common_there_is_no_information():
+    rows = [
+        {"model": model, "benchmark": "exam", "item": i, "correct": i % 2, "base": base,
+         "contamination": float(model == "met")}
+        for model, base, items in (
+            ("clean", "recipe", range(10)), ("met", "recipe", range(8, 20)),
+            ("other", "", range(20)),
+        )
+        for i in items
+    ]  # fmt: skip
+    model = build(spec_of("twins"), Responses.from_frame(pd.DataFrame(rows)))
+    found = own_totals(*spreads(model, 0.1, 0.1), model)
+    assert found.information[list(model.design.models).index("met"), 0] == 0
+
+
+def test_an_exposure_to_another_kind_is_no_twin():
+    right = {("one", "exam"): 20, ("other", "exam"): 30}
+    met = {("one", "exam"): 16, ("other", "exam"): 8}
+    responses = table(right, met, dict.fromkeys(("one", "other"), "recipe"))
+    responses.frame["kind"] = np.where(responses.frame["model"] == "one", "exact", "semantic")
+    kinds = {"kinds": "kind"}
+    design = build(spec_of("twins", difficulty={"form": "none"}, contamination=kinds), responses)
+    assert not with_twins(design.design).any()
+    same = build(spec_of("twins", difficulty={"form": "none"}), responses)
+    assert with_twins(same.design).all()
