@@ -20,17 +20,19 @@ from bayescontam.inference.total_effects import control_benchmarks, doses, with_
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import Terms, plan_terms
-from bayescontam.power.totals import Pairs, expected_widths
+from bayescontam.power.totals import MOST_EFFECTS, Pairs, effects_of, expected_widths
 from bayescontam.specs.model import ModelSpec
 
 Effect = Literal["direct effect", "spillover", "total effect", "confounding"]
 Identified = Literal["yes", "in part", "no", "assumed"]
 _LISTED = 3  # names in a sentence
-MOST_PAIRS = 400
-"""Pairs of model and benchmark of a table whose widths are expected; more take minutes."""
 _OF_KIND = (
     "New items of the same kind, written after a model's cutoff, identify the direct effect only,"
     " since spillover lifts them too"
+)
+_NOT_COVERED = (
+    "no widths are given: they are known for models of pooled ability, without guessing, and"
+    " contamination that is known, linear, pooled and of any sign"
 )
 
 
@@ -118,7 +120,8 @@ def advise(
         scores = table.frame["n_correct"] / table.frame["n_trials"]
         accuracy = float(np.clip(scores.mean(), 0.02, 0.98))
     rows = _rows(spec, design, plan_terms(spec, design), accuracy, level)
-    return Advice(spec, table.notes, pd.DataFrame(rows), level)
+    notes = table.notes if _covered(spec) else (*table.notes, _NOT_COVERED)
+    return Advice(spec, notes, pd.DataFrame(rows), level)
 
 
 def advice_of(spec: ModelSpec, design: Design, terms: Terms, level: float) -> pd.DataFrame:
@@ -134,7 +137,7 @@ def _rows(
     spilled = "spillover" in terms
     median = pd.Series(dtype=float)
     pairs = Pairs.of(design)
-    if accuracy is not None and pairs.items.size <= MOST_PAIRS:
+    if accuracy is not None and effects_of(pairs) <= MOST_EFFECTS and _covered(spec):
         widths = expected_widths(pairs, spec, accuracy=accuracy, level=level, spillover=spilled)
         median = widths.drop(columns=["model", "benchmark"]).median()
     found = [_direct(design), *_spillover(design, spilled), _confounding(spec, design)]
@@ -151,6 +154,18 @@ def _rows(
         {name: row[name] for name in ("effect", "identified", "by", "width", "missing")}
         for row in found
     ]
+
+
+def _covered(spec: ModelSpec) -> bool:
+    """Return whether expected widths are those of a model spec's effects."""
+    # Widths are of known contamination whose slopes are pooled and may have any sign.
+    block = spec.contamination
+    return (
+        block.exposure == "known"
+        and (block.pooling, block.sign, block.form) == ("partial", "any", "linear")
+        and spec.ability.pooling == "partial"
+        and spec.likelihood.guess == 0.0
+    )
 
 
 def _row(effect: Effect, identified: Identified, by: str, missing: str) -> dict[str, Any]:

@@ -27,8 +27,8 @@ SPREAD_DRAWS = 32
 MOST_EFFECTS = 2_000
 """Unknown effects of the largest design."""
 _SPREADS = (
-    "sigma_a", "sigma_theta", "sigma_t", "sigma_twin", "sigma_lb", "sigma_lambda", "sigma_bm",
-    "sigma_bb", "sigma_bmb", "sigma_delta", "sigma_eps",
+    "sigma_a", "sigma_theta", "sigma_t", "sigma_twin", "sigma_lb", "sigma_lk", "sigma_lambda",
+    "sigma_bm", "sigma_bb", "sigma_bmb", "sigma_delta", "sigma_eps",
 )  # fmt: skip
 
 
@@ -42,7 +42,15 @@ class Pairs:
     items: FloatArray  # answered; 0 where the model did not answer the benchmark
     trials: float  # of each item
     dose: FloatArray  # mean contamination
-    contrast: FloatArray  # sum over items of squared contamination less the dose
+    # sum over items of squared contamination less its mean; of a pair that was not exposed, of what
+    # other models' contamination of its items is
+    contrast: FloatArray
+    item_contrast: FloatArray  # the same over all items of a benchmark, dims (benchmark,)
+    # part of each pair's dose that is of each group of exposures, which have a base, a benchmark
+    # and a kind, dims (model × benchmark, group) and (group,)
+    share: FloatArray
+    group_benchmark: IntArray
+    group_kind: IntArray
     related: bool = True  # whether models of one base share what they can do
 
     @classmethod
@@ -51,16 +59,25 @@ class Pairs:
         shape, cell = design.answered.shape, design.model_benchmark
         count = np.bincount(cell, design.weight, minlength=design.answered.size)
         assert design.contamination is not None
-        away = design.contamination - design.means(design.contamination, cell, count.size)[cell]
-        away = np.where(design.clean[design.model], 0.0, away)
+        dose = doses(design)
+        exposed = dose.ravel()[cell] > 0
+        known = np.where(exposed, design.contamination, design.item_contamination[design.item])
+        away = known - design.means(known, cell, count.size)[cell]
         contrast = np.bincount(cell, design.weight * away**2, minlength=count.size)
+        of_items = np.bincount(
+            design.benchmark_of_item, design.item_weight * design.dose_of_item**2,
+            minlength=shape[1],
+        )  # fmt: skip
         trials = 1.0 if (design.weight > 1).any() else float(design.n_trials.mean())
-        base = np.arange(len(design.models))
-        if design.lineage is not None:
-            base = design.lineage.base
+        base, lineage = np.arange(len(design.models)), design.lineage
+        share: FloatArray = np.zeros((count.size, 0))
+        groups = (np.zeros(0, dtype=np.int64),) * 2
+        if lineage is not None:
+            base, share = lineage.base, lineage.share
+            groups = lineage.group_benchmark, lineage.group_kind
         return cls(
             design.models, design.benchmarks, base, count.reshape(shape), trials,
-            doses(design), contrast.reshape(shape), design.lineage is not None,
+            dose, contrast.reshape(shape), of_items, share, *groups, lineage is not None,
         )  # fmt: skip
 
 
@@ -116,6 +133,11 @@ class TwinSizes:
         met = np.tile(np.arange(each) < self.exposed, self.bases)
         exposed = met[:, None] & (np.arange(benchmarks) < self.benchmarks)
         dose = np.where(exposed, self.share, 0.0)
+        spread = self.items * self.share * (1 - self.share)
+        of_items = np.where(np.arange(benchmarks) < self.benchmarks, spread, 0.0)
+        base_of, benchmark_of = np.divmod(np.arange(self.bases * self.benchmarks), self.benchmarks)
+        cells = np.repeat(base, benchmarks), np.tile(np.arange(benchmarks), len(base))
+        share = (cells[0][:, None] == base_of) & (cells[1][:, None] == benchmark_of)
         return Pairs(
             tuple(f"model {k + 1}" for k in range(len(base))),
             tuple(f"benchmark {k + 1}" for k in range(benchmarks)),
@@ -123,7 +145,11 @@ class TwinSizes:
             np.full(dose.shape, float(self.items)),
             float(self.generations),
             dose,
-            self.items * dose * (1 - dose),
+            np.broadcast_to(of_items, dose.shape),
+            of_items,
+            share.astype(float),
+            benchmark_of,
+            np.zeros_like(benchmark_of),
         )
 
 
@@ -173,18 +199,27 @@ def twin_power_analysis(
     spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
     if spec.ability.lineage == "none" or not spec.contamination.spillover:
         raise UsageError(
-            f"plan: twins and controls need a model spec with lineage and spillover, such as"
+            "plan: twins and controls need a model spec with lineage and spillover, such as"
             f" 'twins'; '{spec.name}' has not both"
         )
-    if not 0 < accuracy < 1:
-        raise UsageError(f"accuracy: got {accuracy}; allowed is between 0 and 1")
     check_level(level)
     rows = []
     for one in [sizes] if isinstance(sizes, TwinSizes) else sizes:
-        widths = expected_widths(one.pairs(), spec, accuracy=accuracy, level=level, spillover=True)
+        pairs = one.pairs()
+        if effects_of(pairs) > MOST_EFFECTS:
+            raise UsageError(
+                f"plan: got {pairs.items.size:,} pairs of model and benchmark; at most about"
+                f" {MOST_EFFECTS // 4:,} can be planned"
+            )
+        widths = expected_widths(pairs, spec, accuracy=accuracy, level=level, spillover=True)
         median = widths.drop(columns=["model", "benchmark"]).median()
         rows.append(asdict(one) | {str(name): value for name, value in median.items()})
     return pd.DataFrame(rows)
+
+
+def effects_of(pairs: Pairs) -> int:
+    """Return about how many unknown effects a design has."""
+    return 4 * pairs.items.size + 2 * len(pairs.models) + 4 * len(pairs.benchmarks)
 
 
 def expected_widths(
@@ -196,6 +231,8 @@ def expected_widths(
     """
     # Accuracies of pairs, on the log-odds scale, are Normal around sums of Normal effects: their
     # posterior is known in closed form, given the spreads. These are drawn from their priors.
+    if not 0 < accuracy < 1:
+        raise UsageError(f"accuracy: got {accuracy}; allowed is between 0 and 1")
     met = np.argwhere((pairs.items > 0) & (pairs.dose > 0))
     widths = []
     for spreads in _spread_draws(spec, pairs.trials > 1):
@@ -241,13 +278,8 @@ def _standard_errors(
 ) -> FloatArray:
     """Return standard deviations of the effects, dims (pair that was met, effect)."""
     blocks = list(_blocks(pairs, spec, spreads, spillover))
-    sd = np.concatenate([np.full(each[0].shape[1], each[3]) for each in blocks])
-    if len(sd) > MOST_EFFECTS:
-        raise UsageError(
-            f"design: got {len(sd):,} unknown effects, at most {MOST_EFFECTS:,} can be planned;"
-            " give fewer models or benchmarks"
-        )
-    theta, beta, rise = (np.hstack([each[k] for each in blocks]) * sd for k in range(3))
+    sd = np.concatenate([np.broadcast_to(each[4], each[0].shape[1]) for each in blocks])
+    theta, beta, rise, hard = (np.hstack([each[k] for each in blocks]) * sd for k in range(4))
     # What one response informs on its log-odds: items differ, and so do repeated trials.
     between = float(np.hypot(spreads["sigma_delta"], spreads["sigma_eps"]))
     steep = accuracy * (1 - accuracy) / float(stretch(between))
@@ -256,7 +288,9 @@ def _standard_errors(
     cells = np.flatnonzero(pairs.items.ravel() > 0)
     dose = pairs.dose.ravel()[:, None]
     level = (theta + (beta + rise) * dose)[cells] * np.sqrt(each * pairs.items.ravel()[cells, None])
-    within = beta * np.sqrt(each * pairs.contrast.ravel()[:, None])
+    # Within a pair the slope is seen together with how much harder contaminated items are.
+    along = beta * (dose > 0) - hard
+    within = along * np.sqrt(each * pairs.contrast.ravel()[:, None])
     precision = np.eye(len(sd)) + level.T @ level + within.T @ within
     at = np.ravel_multi_index(met.T, pairs.items.shape)
     effects = [beta[at] * dose[at]]
@@ -268,9 +302,9 @@ def _standard_errors(
 
 def _blocks(
     pairs: Pairs, spec: ModelSpec, spreads: dict[str, float], spillover: bool
-) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, float]]:
-    """Yield independent effects: how they add to ability, slope and spillover, and their sd."""
-    # dims of the three (model × benchmark, effect)
+) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, FloatArray, Any]]:
+    """Yield independent effects: how they add to ability, slope, spillover and difficulty; sd."""
+    # dims of the four (model × benchmark, effect). Difficulty is that of contaminated items.
     models, benchmarks = pairs.items.shape
     cell = np.arange(models * benchmarks)
     m, b = np.divmod(cell, benchmarks)
@@ -279,8 +313,8 @@ def _blocks(
     def dummies(labels: IntArray) -> FloatArray:
         return (labels[:, None] == np.unique(labels)).astype(float)
 
-    def block(of: int, matrix: FloatArray, sd: float) -> tuple[Any, ...]:
-        parts = [matrix if k == of else 0.0 * matrix for k in range(3)]
+    def block(of: int, matrix: FloatArray, sd: Any) -> tuple[Any, ...]:
+        parts = [matrix if k == of else 0.0 * matrix for k in range(4)]
         return *parts, sd
 
     one = np.ones((len(cell), 1))
@@ -294,11 +328,28 @@ def _blocks(
     for labels, name in ((m, "sigma_bm"), (b, "sigma_bb"), (cell, "sigma_bmb")):
         yield block(1, dummies(labels), spreads[name])
     if spillover and pairs.related:
+        share = pairs.share
+
+        def of_groups(labels: IntArray) -> FloatArray:
+            return share @ dummies(labels)
+
         yield block(2, one, _sd(spec.priors.lambda_bar))
-        yield block(2, dummies(b), spreads["sigma_lb"])
-        yield block(2, dummies(base * benchmarks + b), spreads["sigma_lambda"])
+        # A spread over what there is one of does not enter; see `bayescontam.model.terms`.
+        levels = [len(np.unique(known)) for known in (pairs.group_benchmark, pairs.group_kind)]
+        if levels[0] > 1:
+            yield block(2, of_groups(pairs.group_benchmark), spreads["sigma_lb"])
+        if levels[1] > 1:
+            yield block(2, of_groups(pairs.group_kind), spreads["sigma_lk"])
+        if share.shape[1] > max(levels):
+            yield block(2, share, spreads["sigma_lambda"])
     elif spillover:
         yield block(2, one, _sd(spec.priors.spillover))
+    # Items differ in difficulty, and by chance along contamination, too; contaminated items may be
+    # harder or easier anyway.
+    chance = spreads["sigma_delta"] ** 2 / np.maximum(pairs.item_contrast, 1e-12)
+    kappa = 0.0 if spec.contamination.confounding == "none" else _sd(spec.priors.kappa)
+    concerned = pairs.item_contrast > 0
+    yield block(3, dummies(b)[:, concerned], np.sqrt(chance + kappa**2)[concerned])
 
 
 def _sd(prior: Any) -> float:

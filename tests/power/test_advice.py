@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import bayescontam as bc
-from bayescontam.errors import DataError
+from bayescontam.errors import DataError, UsageError
 from bayescontam.model.build import build
 from bayescontam.power.advice import advice_lines
 from bayescontam.power.totals import Pairs, _spread_draws, expected_widths
@@ -123,8 +123,7 @@ def test_widths_are_those_of_the_normal_posterior_written_out():
     widths = []
     for spreads in _spread_draws(spec, False):
         prior = 2.0**2 + spreads["sigma_bm"] ** 2 + spreads["sigma_bb"] ** 2
-        prior += spreads["sigma_bmb"] ** 2 + 1.5**2 + spreads["sigma_lb"] ** 2
-        prior += spreads["sigma_lambda"] ** 2
+        prior += spreads["sigma_bmb"] ** 2 + 1.5**2
         ability = 1.5**2 + spreads["sigma_a"] ** 2 + spreads["sigma_theta"] ** 2
         covariance = np.array([[ability + 0.04, ability], [ability, ability + prior + 0.04]])
         cross = np.array([0.0, prior])
@@ -136,3 +135,34 @@ def test_widths_are_those_of_the_normal_posterior_written_out():
 @pytest.mark.parametrize("name", ["hierarchical", "spillover", "twins"])
 def test_the_spec_that_is_named_is_the_one_advised_on(name):
     assert bc.advise(table(TWINS, BASES), name).spec == load_model(name)
+
+
+def test_what_is_assumed_of_difficulty_widens_the_direct_effect():
+    """With the prior of kappa alone, the slope is no better known than kappa."""
+    plain, sensitive = (
+        bc.advise(table(TWINS), spec_of("hierarchical", contamination={"confounding": kind}))
+        for kind in ("none", "sensitivity")
+    )
+    widths = [
+        each.table.set_index("effect").loc["direct effect", "width"] for each in (plain, sensitive)
+    ]
+    # kappa has a standard deviation of 1, and half of the items are contaminated.
+    least = 2 * 1.96 * 1.0 * 0.5 * 0.1
+    assert widths[1] > max(1.2 * widths[0], least)
+
+
+def test_kinds_of_their_own_are_no_twins():
+    frame = table({"one": {"exam": 0.5}, "other": {"exam": 0.3}}, {"one": "r", "other": "r"})
+    frame["duplicate_kind"] = np.where(frame["model"] == "one", "exact", "semantic")
+    found = bc.advise(frame).table.set_index("effect")
+    assert found.loc["total effect", "identified"] == "no"
+    assert "'one on exam', 'other on exam'" in found.loc["spillover", "missing"]
+
+
+def test_of_large_tables_and_specs_that_are_not_covered_no_width_is_given():
+    many = {f"m{k}": {"exam": 0.5} for k in range(600)}
+    assert bc.advise(table(many, items=4)).table["width"].isna().all()
+    spec = spec_of("hierarchical", contamination={"pooling": "none"})
+    assert bc.advise(table(TWINS), spec).table["width"].isna().all()
+    with pytest.raises(UsageError, match=r"accuracy: got 1\.5"):
+        bc.advise(table(TWINS), accuracy=1.5)
