@@ -2,31 +2,39 @@
 
     python -m benchmarks.interference --tables 300 --out interference.csv
 
-Tables are simulated with known direct effects and spillover, in each of four designs; each is
-fitted by the model spec that `auto` composes. Printed are, for each cell, how often 95 % intervals
-of the total hold the truth, how often verdicts read "shown", and how often they say that the table
-cannot show it. Rows are appended to the file as they come, and a second run goes on from there.
+Tables are simulated with known direct effects and spillover, in each of six designs; each is
+fitted by the model spec that `auto` composes. Printed are for each cell: how often 95 % intervals
+hold the effect that the fit reports (`covers`), and how often these hold the total effect; mean
+width; how often verdicts read "shown" (of a direct effect: how often they could); how often the
+table is said not to identify the total effect; how often the predictive check of a direct-only fit
+has p < 0.01, where models have a base (`caught`); and fits with divergences. Rows are appended to
+the file as they come, and a second run goes on from there.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy.special import expit
 
-from bayescontam.calibration.estimators import engine_of
+from bayescontam.calibration.estimators import SampledDraws, engine_of
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.identification import Overfitting
+from bayescontam.inference.left_out_spillover import left_out_spillover
 from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import prior_draws, with_own_effects
 from bayescontam.inference.total_effects import own_totals, stored_totals, total_verdicts
 from bayescontam.model.auto import compose_spec
 from bayescontam.model.build import build
 from bayescontam.model.effect_names import DIRECT, TOTAL
+from bayescontam.model.lineage import bases_of
+from bayescontam.power.advice import advice_of
+from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 
 ITEMS, SHARE = 120, 0.5
@@ -35,15 +43,23 @@ TRAINING, TWIN, BASES = 0.15, 0.12, 0.5
 """Spreads of what training changes everywhere, of twins, and of bases' abilities."""
 SAMPLING = SamplingSpec(draws=600, tune=500, chains=2)
 TAILS = (0.025, 0.975)
-# Models as (base, whether it met the exams), number of exams, number of controls.
+DIRECT_ONLY = load_model("hierarchical")
+"""The model spec whose predictive check has to catch spillover."""
+COLUMNS = [
+    "design", "spillover", "direct", "table", "model", "benchmark", "effect", "total",
+    "direct_effect", "mean", "ci_low", "ci_high", "identified", "verdict", "diverged", "left_out",
+]  # fmt: skip
+# Models as (base, whether it was exposed to the exams), number of exams, number of controls.
 DESIGNS = {
     "items only": ([("", True)] * 3, 1, 0),
+    "clean models": ([("", True)] * 2 + [("", False)] * 2, 1, 0),
     "twins": ([("a", False), ("a", True)], 1, 0),
     "controls, no twin": ([("a", True), ("a", True)], 1, 3),
-    "twins and controls": (
-        [(base, met) for base in "abc" for met in (False, True)], 2, 2,
-    ),
+    "twins and controls": ([(base, met) for base in "abc" for met in (False, True)], 2, 2),
+    "all": ([(base, met) for base in "abc" for met in (False, True)], 2, 2),
 }  # fmt: skip
+DECLARED = ("clean models", "all")
+"""Designs whose unexposed models are declared clean (column 'clean')."""
 
 
 def layout(name: str) -> pd.DataFrame:
@@ -55,15 +71,18 @@ def layout(name: str) -> pd.DataFrame:
             dose = float(met and b < exams and i < SHARE * ITEMS)
             row = {"model": f"m{m}", "benchmark": f"b{b}", "item": f"b{b}i{i}"}
             rows.append(
-                row | {"contamination": dose, "correct": i % 2} | ({"base": base} if base else {})
+                row
+                | {"contamination": dose, "correct": i % 2}
+                | ({"base": base} if base else {})
+                | ({"clean": 1 - met} if name in DECLARED else {})
             )
     return pd.DataFrame(rows)
 
 
 def answered(
     name: str, frame: pd.DataFrame, spillover: float, slope: float, rng: np.random.Generator
-) -> tuple[np.ndarray, pd.Series]:
-    """Return answers to the rows of a design, and the true total effect of each pair."""
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return answers to the rows of a design, and the true effects of each pair."""
     models, _, _ = DESIGNS[name]
     benchmarks = frame["benchmark"].unique()
     bases = {base or f"own{m}": rng.normal(0, BASES) for m, (base, _) in enumerate(models)}
@@ -83,12 +102,13 @@ def answered(
     dose = frame["contamination"].to_numpy()
     mean = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
     p = expit(clean + slope * dose + spillover * mean)
-    total = pd.Series(p - expit(clean)).groupby([frame["model"], frame["benchmark"]]).mean()
-    return rng.binomial(1, p), total
+    effects = {"total": p - expit(clean), "direct_effect": p - expit(clean + spillover * mean)}
+    true = pd.DataFrame(effects).groupby([frame["model"], frame["benchmark"]]).mean()
+    return rng.binomial(1, p), true
 
 
-def fitted(name: str, spillover: float, slope: float, tables: range) -> Iterator[dict[str, object]]:
-    """Yield a row for each exposed pair of each table."""
+def fitted(name: str, wanted: Iterable[tuple[int, float, float]]) -> Iterator[pd.DataFrame]:
+    """Yield a row for each exposed pair, for each number of a table, spillover and slope."""
     frame = layout(name)
     first = Responses.from_frame(frame)
     frame = first.frame.drop(columns=["n_correct", "n_trials"]).assign(correct=0)
@@ -96,55 +116,79 @@ def fitted(name: str, spillover: float, slope: float, tables: range) -> Iterator
     sampler = engine_of(spec, "nutpie", first, moving=False)
     built = build(spec, first)
     prior = prior_draws(built, 1000, np.random.default_rng(0))[1]
-    for number in tables:
+    advised = advice_of(spec, built.design, built.terms, 0.95).set_index("effect")
+    direct = engine_of(DIRECT_ONLY, "nutpie", first, moving=False) if "base" in frame else None
+    for number, spillover, slope in wanted:
         rng = np.random.default_rng([number, int(10 * spillover), int(10 * slope)])
-        correct, total = answered(name, frame, spillover, slope, rng)
+        correct, true = answered(name, frame, spillover, slope, rng)
         responses = Responses.from_frame(frame.assign(correct=correct))
         drawn = sampler.draw(responses, number, SAMPLING)
-        draws = stack_draws(drawn.posterior, drawn.built.design)
-        draws = with_own_effects(draws, drawn.built, rng)
-        shape = SAMPLING.chains, SAMPLING.draws
-        found = estimands(draws, drawn.built, shape, "min_observed", "all", rng)["estimands"]
+        found = estimands_of(drawn, rng)
         which = TOTAL if TOTAL.overfitting in found else DIRECT
-        values = found[which.overfitting]
-        ends = values.quantile(TAILS, ("chain", "draw"))
-        table = pd.DataFrame(
-            {
-                "mean": values.mean(("chain", "draw")).to_series(),
-                "ci_low": ends.isel(quantile=0, drop=True).to_series(),
-                "ci_high": ends.isel(quantile=1, drop=True).to_series(),
-            }
-        )
-        verdict = pd.Series("not identified", table.index)
+        table = intervals(found[which.overfitting])
         own = own_totals(drawn.posterior, prior, drawn.built)
-        if own is not None:
+        if own is None:
+            # No verdict can be "shown" unless the interval excludes 0.
+            high = table["ci_low"] > 0
+            verdict = np.where(high, Overfitting.SHOWN.value, Overfitting.INCONCLUSIVE.value)
+        else:
             stored = stored_totals(own, drawn.built.design)
             verdict = total_verdicts(stored, (), table, 0.95, 0.02)
-        for pair in table.index:
-            if frame.loc[
-                (frame["model"] == pair[0]) & (frame["benchmark"] == pair[1]), "contamination"
-            ].any():
-                yield {
-                    "design": name, "spillover": spillover, "direct": slope, "table": number,
-                    "model": pair[0], "benchmark": pair[1], "effect": which.overfitting,
-                    "truth": total[pair], **table.loc[pair].to_dict(), "verdict": verdict[pair],
-                    "diverged": drawn.diverged,
-                }  # fmt: skip
+        p_value = np.nan
+        if direct is not None:
+            checked = direct.draw(responses, number, SAMPLING)
+            left = left_out_spillover(
+                estimands_of(checked, rng), checked.built, bases_of(responses)
+            )
+            p_value = np.nan if left is None else left.p_value
+        dose = frame.groupby(["model", "benchmark"])["contamination"].mean()
+        table = table.assign(verdict=verdict).loc[dose.index[dose > 0]]
+        table = table.rename_axis(["model", "benchmark"]).join(true).assign(
+            effect=which.overfitting, diverged=drawn.diverged, left_out=p_value, design=name,
+            identified=advised.loc["total effect", "identified"],
+            spillover=spillover, direct=slope, table=number,
+        )  # fmt: skip
+        yield table.reset_index()[COLUMNS]
+
+
+def estimands_of(drawn: SampledDraws, rng: np.random.Generator) -> xr.Dataset:
+    """Return the estimands of a fit."""
+    draws = stack_draws(drawn.posterior, drawn.built.design)
+    draws = with_own_effects(draws, drawn.built, rng)
+    shape = SAMPLING.chains, SAMPLING.draws
+    return estimands(draws, drawn.built, shape, "min_observed", "all", rng)["estimands"]
+
+
+def intervals(values: xr.DataArray) -> pd.DataFrame:
+    """Return mean and interval of each pair of model and benchmark."""
+    over = ("chain", "draw")
+    figures = {"mean": values.mean(over)} | {
+        name: values.quantile(tail, over, skipna=False).drop_vars("quantile")
+        for name, tail in zip(("ci_low", "ci_high"), TAILS, strict=True)
+    }
+    return pd.DataFrame({name: each.to_series() for name, each in figures.items()})
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
     """Return coverage and verdicts of each cell, with the standard error over tables."""
-    inside = (rows["ci_low"] <= rows["truth"]) & (rows["truth"] <= rows["ci_high"])
-    unknown = rows["verdict"].isin(["not identified", Overfitting.BORROWED.value])
-    keys = ["design", "spillover", "direct"]
+    total = rows["effect"] == TOTAL.overfitting
+    own = rows["total"].where(total, rows["direct_effect"])
+    verdict = rows["verdict"]
     marked = rows.assign(
-        covers=inside * 1.0, width=rows["ci_high"] - rows["ci_low"],
-        shown=(rows["verdict"] == Overfitting.SHOWN.value) * 1.0, unknown=unknown * 1.0,
+        covers=rows["ci_low"].le(own) & own.le(rows["ci_high"]),
+        covers_total=rows["ci_low"].le(rows["total"]) & rows["total"].le(rows["ci_high"]),
+        width=rows["ci_high"] - rows["ci_low"], shown=verdict == Overfitting.SHOWN.value,
+        not_identified=(rows["identified"] == "no") | (verdict == Overfitting.BORROWED.value),
+        caught=(rows["left_out"] < 0.01).where(rows["left_out"].notna()),
+        diverged=rows["diverged"] > 0,
     )  # fmt: skip
-    each = marked.groupby([*keys, "effect", "table"])[
-        ["covers", "width", "shown", "unknown"]
-    ].mean()
-    cells = each.groupby([*keys, "effect"], sort=False)
+    keys = ["design", "spillover", "direct", "effect"]
+    figures = [
+        "covers", "covers_total", "width", "shown", "not_identified", "caught", "diverged"
+    ]  # fmt: skip
+    marked[figures] = marked[figures].astype(float)
+    each = marked.groupby([*keys, "table"], sort=False)[figures].mean()
+    cells = each.groupby(keys, sort=False)
     return cells.mean().assign(tables=cells.size(), covers_se=cells["covers"].sem()).reset_index()
 
 
@@ -155,24 +199,19 @@ def main() -> None:
     )
     parser.add_argument("--tables", type=int, default=300)
     parser.add_argument("--out", type=Path, default=Path("interference.csv"))
+    parser.add_argument("--design", choices=tuple(DESIGNS), action="append", dest="designs")
     given = parser.parse_args()
-    for name, spillover, slope in product(DESIGNS, SPILLOVER, SLOPES):
-        done = 0
-        if given.out.exists():
-            rows = pd.read_csv(given.out)
-            here = (
-                (rows["design"] == name)
-                & (rows["spillover"] == spillover)
-                & (rows["direct"] == slope)
-            )
-            done = rows.loc[here, "table"].nunique()
-        if done >= given.tables:
-            continue
-        found = list(fitted(name, spillover, slope, range(done, given.tables)))
-        pd.DataFrame(found).to_csv(given.out, mode="a", header=not given.out.exists(), index=False)
-        print(
-            f"{name}, spillover {spillover:g}, direct {slope:g}: {given.tables} tables", flush=True
-        )
+    done = set()
+    if given.out.exists():
+        keys = ["design", "table", "spillover", "direct"]
+        done = set(pd.read_csv(given.out)[keys].itertuples(index=False, name=None))
+    for name in given.designs or DESIGNS:
+        cells = product(range(given.tables), SPILLOVER, SLOPES)
+        wanted = [cell for cell in cells if (name, *cell) not in done]
+        for at, found in enumerate(fitted(name, wanted) if wanted else (), 1):
+            found.to_csv(given.out, mode="a", header=not given.out.exists(), index=False)
+            if at % 10 == 0:
+                print(f"{name}: {at} of {len(wanted)} tables", flush=True)
     print(summary(pd.read_csv(given.out)).round(3).to_string(index=False))
 
 

@@ -42,6 +42,7 @@ from bayescontam.inference.identification import (
     own_slopes,
 )
 from bayescontam.inference.item_fit import item_fit
+from bayescontam.inference.left_out_spillover import left_out_check
 from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
 from bayescontam.inference.posterior import (
     Draws,
@@ -145,6 +146,7 @@ def fit_responses(
         if built.lattice is not None:
             draws, rng = stack_draws(posterior, built.design), stream(options.seed, "integration")
             checks.append(checking.integration_check(draws, built.lattice, rng))
+        checks += left_out_check(groups["estimands"], built, responses, limits)
         checks += design_checks(built, reference, options.items)
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)

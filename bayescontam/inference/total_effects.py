@@ -48,7 +48,7 @@ def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> O
     design, lineage = built.design, built.design.lineage
     if lineage is None or "spillover" not in built.terms:
         return None
-    levels, dose = _Levels.of(built), doses(design)
+    levels, dose = Levels.of(built), doses(design)
     twin, training = (_mean_square(posterior, name) for name in ("sigma_twin", "sigma_t"))
     training += _mean_square(posterior, "sigma_step")
     trained = _training(levels, dose, lineage, twin, training)
@@ -90,14 +90,15 @@ def _relatives(design: Design, dose: FloatArray, m: int, b: int) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Levels:
+class Levels:
     """Rough log-odds of models on benchmarks, on the items that all who are compared answered."""
 
     built: BuiltModel
     whole: LinearisedEstimate  # on what each model answered, (model, benchmark)
 
     @classmethod
-    def of(cls, built: BuiltModel) -> "_Levels":
+    def of(cls, built: BuiltModel) -> "Levels":
+        """Return those of a table."""
         return cls(built, cls._rough(built.design, built))
 
     @staticmethod
@@ -139,7 +140,7 @@ def _mean_square(posterior: xr.Dataset, name: str) -> float:
 
 
 def _training(
-    levels: _Levels, dose: FloatArray, lineage: Lineage, twin: float, training: float
+    levels: Levels, dose: FloatArray, lineage: Lineage, twin: float, training: float
 ) -> LinearisedEstimate:
     """Return what controls show of each model's own training, dims (model,)."""
     total, precision = np.zeros((2, len(lineage.base)))

@@ -1,0 +1,168 @@
+"""Whether a fit without spillover leaves some of it in what it takes for ability."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy.special import logit, logsumexp
+from scipy.stats import norm
+
+from bayescontam._types import FloatArray
+from bayescontam.data.responses import Responses
+from bayescontam.errors import DataError
+from bayescontam.inference.checks import Check, Outcome, Thresholds, make_check
+from bayescontam.inference.identification import ROUNDING
+from bayescontam.inference.total_effects import Levels, doses
+from bayescontam.model.build import BuiltModel
+from bayescontam.model.effect_names import DIRECT
+from bayescontam.model.lineage import BASE, bases_of
+from bayescontam.model.priors import distribution
+from bayescontam.specs.model import Priors
+
+_MOST_PAIRS = 600
+"""Pairs of model and benchmark beyond which the check takes longer than it is worth."""
+_EDGE = 1e-3  # accuracies closer to 0 or 1 are taken for this
+_QUANTILES = (np.arange(12) + 0.5) / 12
+
+
+class LeftOutSpillover(NamedTuple):
+    """What abilities of related models show of spillover."""
+
+    coefficient: float  # log-odds for each unit of dose: the most improbable one
+    benchmark: str  # on which; all of them if empty
+    # two-sided, of one as far from 0 if there were no spillover, times the number of those tested
+    p_value: float
+
+
+class _Relatives(NamedTuple):
+    """Abilities of pairs of model and benchmark that have relatives on it, dims (pair,)."""
+
+    ability: FloatArray  # log-odds of genuine ability (direct)
+    noise: FloatArray  # covariance of how well it is known, (pair, pair)
+    trained: FloatArray  # 1 where two pairs are of one model, (pair, pair)
+    level: FloatArray  # 1 where a pair is of a base and benchmark, (pair, base and benchmark)
+    dose: FloatArray  # of a pair, in the column of its benchmark, (pair, benchmark)
+    benchmarks: tuple[str, ...]
+
+    def covariance(self, training: float, twin: float) -> FloatArray:
+        """Return the covariance of abilities by the spreads among models of one base."""
+        return self.noise + training**2 * self.trained + twin**2 * np.eye(len(self.ability))
+
+
+def left_out_check(
+    estimands: xr.Dataset, built: BuiltModel, responses: Responses, limits: Thresholds
+) -> Iterator[Check]:
+    """Check that related models of a fit without spillover are as able when more exposed."""
+    if "spillover" in built.terms or DIRECT.ability not in estimands:
+        return
+    if BASE not in responses.frame:
+        return
+    try:
+        bases = bases_of(responses)
+    except DataError:
+        return  # the model spec does not use the column, and need not refuse it
+    found = left_out_spillover(estimands, built, bases)
+    if found is None:
+        return
+    p, where = found.p_value, f" on {found.benchmark}" if found.benchmark else ""
+    yield make_check(
+        "Related models of other exposure", p >= limits.predictive, p,
+        f"p ≥ {limits.predictive:g}",
+        "Models of one base do not differ by their exposure in what is taken for ability.",
+        "What is taken for ability differs within bases by how much of a benchmark models were"
+        f" exposed to: by {found.coefficient:.2g} in log-odds if all of it{where}. That is"
+        " spillover, or training that came with it, and is not in the direct effect. Use a model"
+        " spec with lineage, such as twins.",
+        Outcome.FAILED,
+    )  # fmt: skip
+
+
+def left_out_spillover(
+    estimands: xr.Dataset, built: BuiltModel, bases: dict[str, str]
+) -> LeftOutSpillover | None:
+    """Regress abilities of related models on their doses; None where no relatives differ.
+
+    Abilities are the models' scores less the direct effect in the estimands of the fit. How they
+    vary within bases apart from exposure is what the priors of twins hold possible, weighted by
+    how well it agrees with all that the coefficient does not use: a partial posterior predictive
+    check (Bayarri & Berger 2000, doi:10.1080/01621459.2000.10474309).
+    """
+    pairs = _relatives(estimands, built, bases)
+    return None if pairs is None else _tested(pairs, built.spec.priors)
+
+
+def _tested(pairs: _Relatives, priors: Priors) -> LeftOutSpillover:
+    spreads = [distribution(prior).ppf(_QUANTILES) for prior in (priors.sigma_t, priors.sigma_twin)]
+    # Coefficients are weighted by middling spreads, whichever spreads are true: one for all
+    # benchmarks, and where there are several one for each, for spillover may differ.
+    middling = pairs.covariance(*map(np.median, spreads))
+    rows = _fitted(pairs, pairs.dose.sum(axis=1, keepdims=True), middling)[0]
+    if len(pairs.benchmarks) > 1:
+        rows = np.vstack([rows, _fitted(pairs, pairs.dose, middling)[0]])
+    coefficients = rows @ pairs.ability
+    weights, tails = [], []
+    for spread in product(*spreads):
+        covariance = pairs.covariance(*spread)
+        weights.append(_fitted(pairs, pairs.dose, covariance)[1])
+        sd = np.sqrt(np.einsum("ki,ij,kj->k", rows, covariance, rows))
+        tails.append(2 * norm.sf(np.abs(coefficients) / sd))
+    p_values = np.exp(np.array(weights) - logsumexp(weights)) @ np.array(tails)
+    at = int(p_values.argmin())
+    name = ("", *pairs.benchmarks)[at]
+    return LeftOutSpillover(
+        float(coefficients[at]), name, float(min(1.0, len(p_values) * p_values[at]))
+    )
+
+
+def _relatives(
+    estimands: xr.Dataset, built: BuiltModel, bases: dict[str, str]
+) -> _Relatives | None:
+    """Return pairs that have relatives on their benchmark; None where none differ in dose."""
+    # Scores of their own, for the fit draws abilities to each other, and doing so hides spillover.
+    design = built.design
+    base = np.unique([bases[name] for name in design.models], return_inverse=True)[1]
+    levels, score, se = Levels.of(built), *np.full((2, *design.answered.shape), np.nan)
+    for b, a in product(range(len(design.benchmarks)), range(base.max() + 1)):
+        related = np.flatnonzero((base == a) & design.answered[:, b])
+        if len(related) > 1:
+            known = levels.on(related, b)
+            score[related, b], se[related, b] = known.estimate, known.se
+    m, b = np.nonzero(np.isfinite(se))
+    group = base[m] * len(design.benchmarks) + b
+    level = (group[:, None] == np.unique(group)) * 1.0
+    dose = doses(design)[m, b]
+    if not 0 < len(m) <= _MOST_PAIRS:
+        return None
+    away = np.abs(dose - level @ (dose @ level / level.sum(axis=0)))
+    names = np.unique(b[away > ROUNDING])
+    if not len(names):
+        return None
+    observed, genuine = (
+        logit(np.clip(each.reshape(-1, len(m)), _EDGE, 1 - _EDGE))
+        for each in (
+            estimands[name].transpose("chain", "draw", "model", "benchmark").to_numpy()[:, :, m, b]
+            for name in ("accuracy", DIRECT.ability)
+        )
+    )
+    effect = observed - genuine
+    noise = np.diag(se[m, b] ** 2) + np.cov(effect, rowvar=False)
+    return _Relatives(
+        score[m, b] - effect.mean(axis=0), noise, (m[:, None] == m) * 1.0, level,
+        dose[:, None] * (b[:, None] == names), tuple(design.benchmarks[at] for at in names),
+    )  # fmt: skip
+
+
+def _fitted(
+    pairs: _Relatives, dose: FloatArray, covariance: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return weights of abilities in coefficients of dose, and the restricted log-likelihood."""
+    root = np.linalg.cholesky(covariance)
+    known = np.linalg.solve(root, np.column_stack([pairs.level, dose]))
+    q, r = np.linalg.qr(known)
+    ability = np.linalg.solve(root, pairs.ability)
+    left = ability - q @ (q.T @ ability)
+    rows = np.linalg.solve(r, np.linalg.solve(root.T, q).T)[-dose.shape[1] :]
+    logs = np.log(np.diag(root)).sum() + np.log(np.abs(np.diag(r))).sum()
+    return rows, float(-logs - 0.5 * left @ left)

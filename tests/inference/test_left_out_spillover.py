@@ -1,0 +1,144 @@
+"""The predictive check of fits without spillover on tables with related models."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from scipy import stats
+
+from bayescontam.data.responses import Responses
+from bayescontam.inference import left_out_spillover as left_out
+from bayescontam.inference.checks import Check, Outcome, Thresholds
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.specs.model import Priors
+from tests.support.marginal_likelihoods import spec_of
+
+ITEMS = 60
+
+
+def table(gain: int, everywhere: bool = False) -> pd.DataFrame:
+    """Return answers of three pairs of twins; the exposed ones have `gain` more right answers."""
+    rows = []
+    for pair, exposed, b, i in product(range(3), (0, 1), range(4), range(ITEMS)):
+        exam = b < 2
+        right = 20 + 3 * pair + gain * exposed * (exam or everywhere)
+        rows.append(
+            {"model": f"m{pair}{exposed}", "benchmark": f"b{b}", "item": f"b{b}i{i}",
+             "correct": int((7 * i) % ITEMS < right), "base": f"recipe{pair}",
+             "contamination": float(exposed and exam and i % 2)}
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def made(responses: Responses) -> tuple[BuiltModel, xr.Dataset]:
+    """Return a model, and estimands by which there is no direct effect, up to a little noise."""
+    built = build(spec_of("hierarchical", difficulty={"form": "none"}), responses)
+    shape = (2, 50, *built.design.answered.shape)
+    rng = np.random.default_rng(1)
+    accuracy = np.full(shape, 0.5)
+    genuine = accuracy + 0.01 * rng.standard_normal(shape)
+    dims = ("chain", "draw", "model", "benchmark")
+    coords = {name: built.design.coords[name] for name in ("model", "benchmark")}
+    named = {"accuracy": (dims, accuracy), "genuine_ability_direct": (dims, genuine)}
+    return built, xr.Dataset(named, coords)
+
+
+def checked(frame: pd.DataFrame) -> list[Check]:
+    responses = Responses.from_frame(frame)
+    built, estimands = made(responses)
+    return [*left_out.left_out_check(estimands, built, responses, Thresholds())]
+
+
+def test_more_exposed_relatives_that_are_abler_on_what_they_met_fail_the_check():
+    [check] = checked(table(gain=24))
+    assert check.outcome is Outcome.FAILED
+    assert check.value < 0.01
+    assert "twins" in check.sentence
+
+
+def test_relatives_that_are_as_able_pass():
+    [check] = checked(table(gain=0))
+    assert check.outcome is Outcome.PASSED
+    assert check.value > 0.5
+
+
+def test_gains_on_controls_too_are_training_and_not_spillover():
+    [check] = checked(table(gain=24, everywhere=True))
+    assert check.outcome is Outcome.PASSED
+
+
+def test_the_check_needs_models_of_one_base():
+    frame = table(gain=24)
+    assert not checked(frame.drop(columns="base"))
+    assert not checked(frame.assign(base=""))
+    # A base that cannot be is no error where the model spec does not use the column.
+    circle = {"m00": "m01", "m01": "m00"}
+    assert not checked(frame.assign(base=frame["model"].map(circle)))
+
+
+def test_a_fit_with_spillover_has_no_such_check():
+    responses = Responses.from_frame(table(gain=24))
+    _, estimands = made(responses)
+    twins = build(spec_of("twins", difficulty={"form": "none"}), responses)
+    assert not [*left_out.left_out_check(estimands, twins, responses, Thresholds())]
+
+
+def relatives(rng: np.random.Generator, spillover: float, priors: Priors) -> left_out._Relatives:
+    """Return abilities of three pairs of twins on four benchmarks, spread as their priors say."""
+    exposed = np.tile([0, 1], 3)
+    m, b = (each.ravel() for each in np.indices((6, 4)))
+    group = (m // 2) * 4 + b
+    training, twin = (
+        abs(rng.normal(0, prior.sigma)) for prior in (priors.sigma_t, priors.sigma_twin)
+    )
+    noise = 0.15
+    dose = 0.5 * (exposed[m] * (b < 2))
+    ability = rng.normal(0, 1, 12)[group] + rng.normal(0, training, 6)[m] + spillover * dose
+    ability = ability + rng.normal(0, np.hypot(twin, noise), len(m))
+    return left_out._Relatives(
+        ability, noise**2 * np.eye(len(m)), (m[:, None] == m) * 1.0,
+        (group[:, None] == np.arange(12)) * 1.0, dose[:, None] * (b[:, None] == [0, 1]),
+        ("b0", "b1"),
+    )  # fmt: skip
+
+
+def test_coefficients_and_their_tails_are_those_of_generalised_least_squares():
+    priors = Priors()
+    pairs = relatives(np.random.default_rng(3), 1.0, priors)
+    pairs.ability[:] += pairs.dose @ [-3.0, 4.0]
+    y, whole = pairs.ability, np.column_stack([pairs.level, pairs.dose])
+    grid = [stats.halfnorm(0, p.sigma).ppf((np.arange(12) + 0.5) / 12)
+            for p in (priors.sigma_t, priors.sigma_twin)]  # fmt: skip
+    v = np.linalg.inv(pairs.covariance(*map(np.median, grid)))
+    one = np.column_stack([pairs.level, pairs.dose.sum(axis=1)])
+    rows = [
+        (np.linalg.inv(x.T @ v @ x) @ x.T @ v)[k] for x, k in ((one, -1), (whole, -2), (whole, -1))
+    ]
+    weights, tails = [], []
+    contrasts = np.linalg.svd(whole.T, full_matrices=True)[2][whole.shape[1] :]
+    for spread in product(*grid):
+        covariance = pairs.covariance(*spread)
+        # The density of contrasts that neither levels nor the coefficients enter.
+        normal = stats.multivariate_normal(cov=contrasts @ covariance @ contrasts.T)
+        weights.append(normal.pdf(contrasts @ y))
+        sds = [np.sqrt(row @ covariance @ row) for row in rows]
+        tails.append([2 * stats.norm.sf(abs(row @ y) / sd) for row, sd in zip(rows, sds, strict=1)])
+    p_values = np.average(tails, weights=weights, axis=0)
+    found = left_out._tested(pairs, priors)
+    assert found.benchmark == "b1"
+    assert found.coefficient == pytest.approx(rows[2] @ y, rel=1e-9)
+    assert p_values.argmin() == 2
+    assert found.p_value == pytest.approx(3 * p_values[2], rel=1e-6)
+
+
+@pytest.mark.parametrize(("spillover", "least", "most"), [(0.0, 0, 38), (4.0, 200, 400)])
+def test_the_check_is_calibrated_under_its_priors_and_has_power(spillover, least, most):
+    # 400 tables at the level of 0.05: more than 38 alarms of 400 have probability below 1e-4.
+    priors, rng = Priors(), np.random.default_rng(4)
+    alarms = sum(
+        left_out._tested(relatives(rng, spillover, priors), priors).p_value < 0.05
+        for _ in range(400)
+    )
+    assert least <= alarms <= most
