@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Option
+from typer import Context, Option
 
 from bayescontam._progress import stage
 from bayescontam.cli.options import Format, examples, reference_of
@@ -25,6 +25,10 @@ EXAMPLES = examples(
 )
 _ITEMS = "200,400,800"
 """Items by default."""
+_WITH_TWINS = (
+    "items", "models", "benchmarks", "generations", "twins", "controls", "bases", "model",
+    "contamination", "accuracy", "level", "output", "quiet",
+)  # fmt: skip
 in_design = partial(Option, rich_help_panel="Design")
 in_truth = partial(Option, rich_help_panel="Assumptions")
 in_targets = partial(Option, rich_help_panel="Targets")
@@ -32,6 +36,7 @@ in_simulation = partial(Option, rich_help_panel="Simulation")
 
 
 def plan(
+    ctx: Context,
     items: Annotated[
         str, in_design(help="Items in each benchmark; several sizes with commas.")
     ] = _ITEMS,
@@ -55,8 +60,14 @@ def plan(
         str, in_design(help="With --twins: models or recipes that the others descend from.")
     ] = "1",
     model: Annotated[
-        str, in_design("--model", "-m", help="Model spec to fit with: a name or a .toml file.")
-    ] = "hierarchical",
+        str | None,
+        in_design(
+            "--model",
+            "-m",
+            help="Model spec to fit with: a name or a .toml file; default: hierarchical, with"
+            " --twins twins.",
+        ),
+    ] = None,
     contamination: Annotated[
         float | None, in_truth(help="Share of items that are contaminated; default: 0.3.")
     ] = None,
@@ -127,16 +138,13 @@ def plan(
     models of one base differ in contamination.
     """
     if twins is not None or (controls, bases) != ("0", "1"):
+        _refuse_idle(ctx)
         given = {
             "items": items, "bases": bases, "exposed": models, "twins": twins or "1",
             "benchmarks": benchmarks or "1", "controls": controls, "generations": generations,
         }  # fmt: skip
-        idle = {"--solve": solve, "--width": width, "--responses": responses}
-        idle |= {"--covariates": covariates, "--clean": clean or None}
-        if used := [name for name, value in idle.items() if value is not None]:
-            raise UsageError(f"{used[0]}: has no use with --twins, --controls and --bases")
         share = 0.3 if contamination is None else contamination
-        _plan_twins(given, model, share, accuracy, level, output)
+        _plan_twins(given, model or "twins", share, accuracy, level, output)
         return
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed
@@ -144,7 +152,7 @@ def plan(
         from bayescontam.power.scenario import Assumptions
         from bayescontam.specs.registry import load_model
 
-        spec = load_model(model)
+        spec = load_model(model or "hierarchical")
         known = _contamination(contamination, responses, covariates)
     count = benchmarks or ("1" if isinstance(known, float) else str(len(known)))
     designs = _designs(items, models, count, generations, clean, solve)
@@ -166,6 +174,20 @@ def plan(
         print_lines([*lines, *plan_notes(found.table, truth, found.request, found.seed)])
 
 
+def _refuse_idle(ctx: Context) -> None:
+    """Refuse options that were given and have no use with twins."""
+    used = []
+    for name in ctx.params:
+        source = ctx.get_parameter_source(name)
+        if name not in _WITH_TWINS and source is not None and source.name != "DEFAULT":
+            used.append(f"--{name.replace('_', '-')}")
+    if used:
+        raise UsageError(
+            f"{', '.join(used)}: no use with --twins, --controls and --bases, whose widths are"
+            " computed from the priors of the model spec. Leave out one or the other"
+        )
+
+
 def _plan_twins(
     given: dict[str, str], model: str, share: float, accuracy: float, level: float, output: str
 ) -> None:
@@ -176,8 +198,7 @@ def _plan_twins(
     sizes = {name: _numbers(names.get(name, name), text) for name, text in given.items()}
     rows = product(*sizes.values())
     designs = [TwinSizes(**dict(zip(sizes, row, strict=True)), share=share) for row in rows]
-    spec = "twins" if model == "hierarchical" else model
-    table = twin_power_analysis(spec, designs, accuracy=accuracy, level=level)
+    table = twin_power_analysis(model, designs, accuracy=accuracy, level=level)
     if output == "csv":
         put_csv(table)
     elif output == "json":
@@ -190,7 +211,7 @@ def _plan_twins(
             f"Everywhere: {same}.",
             f"Widths of {100 * level:g} % intervals, differences of accuracies, median over exposed"
             " models, at an accuracy of "
-            f"{accuracy:g}; spreads are drawn from the priors of '{spec}'.",
+            f"{accuracy:g}; spreads are drawn from the priors of '{model}'.",
         ]
         print_lines(lines)
 

@@ -106,3 +106,27 @@ def test_impossible_wishes_are_refused(run: Run, options: tuple[str, ...], messa
     assert done.err.startswith("error: ")
     assert message in done.err
     assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--slope", "2", "--width", "0.1", "--seed", "1"),
+            "--slope, --width, --seed: no use with",
+        ),
+        (("--spread", "sigma_t=0.1"), "--spread: no use with"),
+        (("--model", "hierarchical"), "need a model spec with lineage"),
+        (("--model", "spillover"), "need a model spec with lineage"),
+    ],
+)
+def test_what_has_no_use_with_twins_is_refused(run: Run, options: tuple[str, ...], message) -> None:
+    done = run("plan", "--twins", "1", *options)
+    assert done.status == 2
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_with_twins_the_model_spec_is_the_one_of_twins(run: Run) -> None:
+    plans = [run("plan", "--twins", "1", "--items", "50", *more) for more in ((), ("-m", "twins"))]
+    assert plans[0].out == plans[1].out != ""
