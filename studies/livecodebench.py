@@ -1,11 +1,11 @@
-"""LiveCodeBench: adjusted scores against accuracy on problems that models cannot have met.
+"""LiveCodeBench: adjusted scores against accuracy on problems released later.
 
     python -m studies.livecodebench FILE --out FOLDER [--splits 20] [--estimators NAME ...]
 
 FILE is a table of responses with ``released`` and ``model_cutoff``: contamination is 1 for
 problems that were released on or before a model's cutoff. Problems after it are clean. In every
-split half of these are held out of the responses of the models that met the others (clean
-models' responses stay, so that difficulties are known), everything else is fitted, and the
+split half of these are held out of the responses of the models that were exposed to the others
+(clean models' responses stay, so that difficulties are known), everything else is fitted, and the
 models' accuracy on the problems held out is predicted. Finished splits are stored in FOLDER.
 """
 
@@ -58,7 +58,7 @@ _Z = 1.96
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Return the responses of both sites, with a column ``clean`` for models that met nothing."""
+    """Return the responses of both sites, with a column ``clean`` for models without exposure."""
     if not path.is_file():
         raise bc.UsageError(
             f"{path}: no such file; give the table of LiveCodeBench's responses, with columns"
@@ -71,7 +71,9 @@ def read_table(path: Path) -> pd.DataFrame:
     met = table.groupby("model")["contamination"].transform("max")
     table["clean"] = (met == 0).astype(int)
     if table["clean"].nunique() < 2:
-        raise bc.UsageError(f"{path}: needs models that met problems and models that met none")
+        raise bc.UsageError(
+            f"{path}: needs models that were exposed to problems and models that were not"
+        )
     return table
 
 

@@ -24,8 +24,8 @@ _HALVES = (
     "Each model was finetuned on duplicates of one half of a benchmark's items (contamination 1)"
     " and not on those of the other (contamination 0). The model 'not finetuned' is the base of"
     " all: the clean twin. TrueDetective, ARC Challenge and HumanEval are controls that none of"
-    " them met. Overfitting is the total effect: what the score would lose had the benchmark not"
-    " been in the training data."
+    " them was exposed to. Overfitting is the total effect: what the score would lose had the"
+    " benchmark not been in the training data."
 )
 _SOLVERS = (
     "Accuracies of three programs and of people by concept, as printed. Nothing is known of"

@@ -77,7 +77,10 @@ CleanMargin = Annotated[
 ]
 Clean = Annotated[
     list[str] | None,
-    in_data(help="A model that is known not to have met the items in training; may be repeated."),
+    in_data(
+        help="A model that is known not to have been exposed to the items in training; may be"
+        " repeated."
+    ),
 ]
 Where = Annotated[
     str | None, in_data(help="Rows to use, as a pandas query: \"benchmark == 'mmlu'\".")

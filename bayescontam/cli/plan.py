@@ -54,7 +54,7 @@ def plan(
         ),
     ] = None,
     controls: Annotated[
-        str, in_design(help="With --twins: benchmarks that no model can have met.")
+        str, in_design(help="With --twins: benchmarks that no model can have been exposed to.")
     ] = "0",
     bases: Annotated[
         str, in_design(help="With --twins: models or recipes that the others descend from.")

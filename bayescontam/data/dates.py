@@ -145,7 +145,7 @@ def dated(
 def _refuse_contradicted(
     frame: pd.DataFrame, source: str, bad: BoolArray, first: Days, latest: Days
 ) -> None:
-    """Refuse models that are declared clean and whose own cutoff says that they met items."""
+    """Refuse models that are declared clean and whose own cutoff says that they were exposed."""
     if not bad.any():
         return
     faults = []
@@ -159,13 +159,15 @@ def _refuse_contradicted(
             f"{latest[at]}"
         )
         faults.append(Fault(source, problem))
-    advice = "a model is clean or has met items: do not declare it clean, or correct its dates"
+    advice = (
+        "a model is clean or was exposed to items: do not declare it clean, or correct its dates"
+    )
     raise DataError(faults, advice)
 
 
 def _preceding(frame: pd.DataFrame, first: Days, latest: Days, margin: np.timedelta64) -> set[str]:
     """Return the models whose cutoff precedes all items of the benchmarks that they answered."""
-    # Items that a model did not answer count too: its training may have met the benchmark.
+    # Items that a model did not answer count too: it may have been exposed to the benchmark.
     benchmark = frame["benchmark"].to_numpy()
     days = pd.DataFrame({"first": first, "unknown": np.isnat(first)})
     begins = days.groupby(benchmark).agg({"first": "min", "unknown": "any"})

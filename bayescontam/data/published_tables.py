@@ -76,7 +76,8 @@ def read_published(name: str) -> pd.DataFrame:
 def duplicate_finetuning() -> Responses:
     """Return what models scored after finetuning on duplicates of half of a benchmark.
 
-    With the model before finetuning, which is the base of all, and benchmarks that none had met.
+    With the model before finetuning, which is the base of all, and benchmarks that none was
+    exposed to.
     """
     # Trials of a row are its items: the printed standard errors of MuSR and ZebraLogic amount to
     # twice as many, because they count generations of one item as if they were different items.

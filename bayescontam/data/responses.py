@@ -310,7 +310,7 @@ class Responses:
             If there is no such column or file.
         DataError
             If dates cannot be read, are unknown, differ from a contamination that is given, or
-            say that a model which is declared clean has met items.
+            say that a model which is declared clean was exposed to items.
         """
         frame, notes = dated(
             self.frame, self.source, dates or Dates(), unknown=missing, clean=tuple(clean)
@@ -323,8 +323,8 @@ class Responses:
         Parameters
         ----------
         models : sequence of str
-            Models that are known not to have met the items in training, beside those for
-            which a column ``clean`` holds 1 already.
+            Models that are known not to have been exposed to the items in training, beside those
+            for which a column ``clean`` holds 1 already.
 
         Returns
         -------

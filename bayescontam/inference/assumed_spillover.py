@@ -10,13 +10,12 @@ from bayescontam._types import FloatArray
 from bayescontam.inference.estimands import Items, Population, Reference, reference_levels
 from bayescontam.inference.posterior import Draws, accuracy, log_odds, response_guess
 from bayescontam.inference.sensitivity import sign_by_assumption
-from bayescontam.inference.total_effects import doses
 from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.predictor import contamination_shift
 
 LOCATIONS = (-1.0, -0.5, 0.0, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
-"""Locations of the prior of the coefficient of spillover, log-odds if all items were met."""
+"""Locations of the prior of the coefficient of spillover, log-odds if exposed to all items."""
 MOST_DRAWS = 400
 GROUP = "spillover_assumed"
 
@@ -62,7 +61,7 @@ def assumed_spillover(
     design = built.design
     if draws.spillover is not None or draws.beta is None or design.additive:
         return None
-    dose = doses(design)
+    dose = design.pair_dose
     if not (dose > 0).any():
         return None
     rng = np.random.default_rng(0) if rng is None else rng

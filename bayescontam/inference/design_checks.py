@@ -10,10 +10,10 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.checks import Check, make_check
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
-from bayescontam.inference.total_effects import control_benchmarks, doses, with_twins
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effect_names import EffectNames, effect_head
+from bayescontam.model.relatives import controls, exposed, with_twins
 
 CONTROLS = "Training apart from contamination"
 SPILLOVER = "Spillover apart from ability"
@@ -52,7 +52,7 @@ def design_checks(
         else:
             yield _twins_check(design)
             if "t" in built.terms:
-                yield _controls_check(design)
+                yield from _controls_check(design)
     yield _trials_check(built)
     yield _items_check(built, items)
 
@@ -80,10 +80,11 @@ def _spillover_check(built: BuiltModel, reference: FloatArray) -> Check:
     left = left if spread >= LEAST_CONTRAST * distance else 0
     return make_check(
         SPILLOVER, left >= 2, left, "≥ 2 contrasts left",
-        "Models of different exposure met enough benchmarks to distinguish spillover from ability.",
+        "Models of different exposure answered enough benchmarks to distinguish spillover from"
+        " ability.",
         "Whether a model is lifted by spillover or is simply abler, these models and benchmarks"
         " cannot show: how the difference is split is the priors' guess. Add models of other"
-        " exposure, or benchmarks that no model can have met.",
+        " exposure, or benchmarks that no model can have been exposed to.",
     )  # fmt: skip
 
 
@@ -102,33 +103,38 @@ def _exposure_check(design: Design, reference: FloatArray) -> Check:
 
 def _twins_check(design: Design) -> Check:
     """Check that each exposed model has a relative of other exposure on its benchmark."""
-    met = doses(design) > ROUNDING
-    alone = met & ~with_twins(design)
-    pairs = f"{int(met.sum())} exposed score{'s' if met.sum() > 1 else ''}"
+    met = exposed(design)
+    alone, count = met & ~with_twins(design), int(met.sum())
     names = join_list(
         [f"{design.models[m]} on {design.benchmarks[b]}" for m, b in np.argwhere(alone)], 3
     )
     return make_check(
         SPILLOVER, not alone.any(), alone.sum(), "0 without a relative of other exposure",
-        f"{pairs[:1].upper()}{pairs[1:]}: each has a model of its base with another exposure on the"
-        " benchmark beside it, which shows what contamination adds to all items.",
-        f"{int(alone.sum())} of {pairs} have no model of their base with another exposure on the"
-        f" benchmark ({names}): their spillover rests on what other bases and benchmarks gained. A"
-        " clean twin would show it.",
+        f"{'The exposed score has' if count == 1 else f'All {count} exposed scores have'} a model"
+        " of the same base with another exposure on the benchmark, which shows what contamination"
+        " adds to all items.",
+        f"{int(alone.sum())} of {count} exposed scores {'has' if alone.sum() == 1 else 'have'} no"
+        f" model of the same base with another exposure on the benchmark ({names}): their spillover"
+        " rests on what other bases and benchmarks gained. A clean twin would show it.",
     )  # fmt: skip
 
 
-def _controls_check(design: Design) -> Check:
-    """Check that training apart from contamination can be seen somewhere."""
-    controls = control_benchmarks(design)
-    names = join_list([design.benchmarks[b] for b in controls], 3)
-    return make_check(
-        CONTROLS, len(controls) > 0, len(controls), "≥ 1 benchmark",
-        f"Benchmarks that none of a base's models met ({names}) show what their own training"
-        " changes everywhere.",
-        "Every benchmark was met by some models of each base: what a model's own training changes"
-        " everywhere is distinguished from contamination by its prior alone. Benchmarks that none"
-        " of them can have met (controls) would show it.",
+def _controls_check(design: Design) -> Iterator[Check]:
+    """Check that training apart from contamination can be seen in each base."""
+    found = controls(design)
+    if not found:
+        return  # no base has models to compare
+    without = [base for base, known in found.items() if not known]
+    known = sorted({b for each in found.values() for b in each})
+    names = join_list([design.benchmarks[b] for b in known], 3)
+    yield make_check(
+        CONTROLS, not without, len(without), "0 bases without a control",
+        f"Benchmarks that none of a base's models were exposed to ({names}) show what their own"
+        " training changes everywhere.",
+        f"Models of {join_list(without, 3)} were exposed to every benchmark that several of them"
+        " answered: what a model's own training changes everywhere is distinguished from"
+        " contamination by its prior alone. Benchmarks that none of them can have been exposed to"
+        " (controls) would show it.",
     )  # fmt: skip
 
 

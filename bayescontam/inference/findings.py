@@ -18,7 +18,7 @@ DIRECT_EFFECT = (
     "Direct effect only: what items gain from the contamination of others (spillover) stays in"
     " genuine ability (direct). To identify it: models of one base that differ in contamination"
     " (twins; column 'base'), or models of different exposure together with benchmarks that no"
-    " model can have met (controls)."
+    " model can have been exposed to (controls)."
 )
 TOTAL_EFFECT = (
     "Total effect: what items gain from their own contamination and from that of others"

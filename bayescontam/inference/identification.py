@@ -114,7 +114,20 @@ EXPLAINED = {
         " score is due to contamination."
     ),
 }
-"""A sentence for each verdict."""
+"""A sentence for each verdict on an effect of items' own contamination."""
+EXPLAINED_TOTAL = EXPLAINED | {
+    Overfitting.SHOWN: (
+        "The score is higher than it would be without contamination: the interval of the total"
+        " effect excludes zero, and so does that of what models of the same base show by"
+        " themselves."
+    ),
+    Overfitting.BORROWED: (
+        "Models of the same base by themselves neither show nor rule out an effect, since they do"
+        " not differ in exposure, or too little, or their own interval holds zero: the interval"
+        " rests on other bases and benchmarks."
+    ),
+}
+"""The same for total effects of models with a lineage."""
 
 _EXPECTED_EQUAL = (
     "Expected contamination does not vary among these items: which of them are contaminated, and"

@@ -14,7 +14,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError
 from bayescontam.inference.checks import Check, Outcome, Thresholds, make_check
 from bayescontam.inference.identification import ROUNDING
-from bayescontam.inference.total_effects import Levels, doses
+from bayescontam.inference.total_effects import Levels
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.effect_names import DIRECT
 from bayescontam.model.lineage import BASE, bases_of
@@ -132,7 +132,7 @@ def _relatives(
     m, b = np.nonzero(np.isfinite(se))
     group = base[m] * len(design.benchmarks) + b
     level = (group[:, None] == np.unique(group)) * 1.0
-    dose = doses(design)[m, b]
+    dose = design.pair_dose[m, b]
     if not 0 < len(m) <= _MOST_PAIRS:
         return None
     away = np.abs(dose - level @ (dose @ level / level.sum(axis=0)))

@@ -229,8 +229,9 @@ def _of_slopes(
     rng = stream(options.seed, "curves")
     curves = dose_response(draws, built, level, options.items, rng, options.population)
     found = {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
+    reference = reference_levels(options.reference, built.design)
     if (totals := own_totals(posterior, groups["prior"], built)) is not None:
-        found["total_effects"] = stored_totals(totals, built.design)
+        found["total_effects"] = stored_totals(totals, built.design, reference)
     assumed = assumed_spillover(
         draws, built, options.reference, level, options.items,
         stream(options.seed, "assumed spillover"), options.population,
@@ -347,7 +348,7 @@ def fit(
         Default: the columns ``released`` and ``cutoff``, if the table has both and no
         other contamination.
     clean : sequence of str, optional
-        Models that are known not to have met the items in training.
+        Models that are known not to have been exposed to the items in training.
     reference : {"min_observed", "zero"} or float, default "min_observed"
         Contamination in [0, 1] at which genuine ability is evaluated. The default is the
         smallest observed in each benchmark: nothing is extrapolated.

@@ -117,7 +117,7 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
     if spec.contamination.spillover:
         shares = rng.uniform(size=(len(models), len(benchmarks)))
         if spec.ability.lineage != "none":
-            shares[::2] = 0.0  # each base has a clean model, and one that met its items
+            shares[::2] = 0.0  # each base has a clean model, and one that was exposed to its items
         contamination = contamination * shares[model, benchmark]
     largest_sd = np.sqrt(contamination * (1 - contamination))
     columns: dict[str, NDArray[Any]] = {}

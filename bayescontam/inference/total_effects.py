@@ -13,13 +13,12 @@ from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.inference.identification import INFORMED, ROUNDING, Overfitting
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
-from bayescontam.model.lineage import Lineage
+from bayescontam.model.lineage import NO_DOSE, Lineage
+from bayescontam.model.relatives import exposed, relatives
 from bayescontam.model.transforms import LinearisedEstimate, rough_abilities
 
 _FEWEST_ITEMS = 5
 """Items that models must have answered in common to be compared, where items differ."""
-_SAME_KIND = 0.5
-"""Part of two exposures that must be of the same kinds for them to inform on one coefficient."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +26,7 @@ class OwnTotals:
     """Total effects that each pair's own twins show, dims (model, benchmark)."""
 
     # on the log-odds scale: what the pair's dose adds, as the models of its base on this benchmark
-    # say it by their accuracies alone. NaN where nothing was answered or met.
+    # say it by their accuracies alone. NaN where nothing was answered, or no model was exposed.
     effect: FloatArray
     sd: FloatArray  # infinite where no relative of other exposure answered the benchmark
     # expected information on the effect, times the variance of its prior; at 1 they halve it
@@ -43,19 +42,19 @@ def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> O
     """Estimate total effects from the models of each base alone, whatever others show."""
     # Accuracies of a base's models on a benchmark, on the log-odds scale, are regressed on their
     # doses. Models differ for other reasons too, by as much as the fit says twins do, and by what
-    # their own training changes everywhere; benchmarks that none of them met (controls) show the
-    # latter. Nothing of other bases, benchmarks or kinds of duplicates enters.
+    # their own training changes everywhere; benchmarks that none of them was exposed to (controls)
+    # show the latter. Nothing of other bases, benchmarks or kinds of duplicates enters.
     design, lineage = built.design, built.design.lineage
     if lineage is None or "spillover" not in built.terms:
         return None
-    levels, dose = Levels.of(built), doses(design)
+    levels, dose = Levels.of(built), design.pair_dose
     twin, training = (_mean_square(posterior, name) for name in ("sigma_twin", "sigma_t"))
     training += _mean_square(posterior, "sigma_step")
-    trained = _training(levels, dose, lineage, twin, training)
+    trained = _training(levels, lineage, twin, training)
     shape = design.answered.shape
     effect, sd = np.full(shape, np.nan), np.full(shape, np.nan)
-    for m, b in zip(*np.nonzero(dose > ROUNDING), strict=True):
-        rows = np.flatnonzero(_relatives(design, dose, m, b))
+    for m, b in zip(*np.nonzero(exposed(design)), strict=True):
+        rows = np.flatnonzero(relatives(design, m, b))
         level = levels.on(rows, b)
         y = level.estimate - trained.estimate[rows]
         weight = 1 / (level.se**2 + twin + trained.se[rows] ** 2)
@@ -70,23 +69,6 @@ def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> O
     expected = _prior_variance(prior, design)
     with np.errstate(divide="ignore", invalid="ignore"):
         return OwnTotals(effect, sd, expected * dose**2 / sd**2)
-
-
-def doses(design: Design) -> FloatArray:
-    """Return the dose of each model on each benchmark, (model, benchmark); 0 of clean models."""
-    assert design.centring is not None
-    return np.where(design.answered, design.centring.pairs, 0.0)
-
-
-def _relatives(design: Design, dose: FloatArray, m: int, b: int) -> BoolArray:
-    """Return the models that show what the exposure of one adds on a benchmark, itself too."""
-    # Those of its base that answered it, and were not exposed or to the same kinds of duplicates.
-    lineage = design.lineage
-    assert lineage is not None
-    share = lineage.share.reshape(*dose.shape, -1)[:, b]
-    alike = np.minimum(share, share[m]).sum(axis=1) >= _SAME_KIND
-    related: BoolArray = design.answered[:, b] & (lineage.base == lineage.base[m])
-    return related & (alike | (dose[:, b] <= ROUNDING))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +121,13 @@ def _mean_square(posterior: xr.Dataset, name: str) -> float:
     return float((posterior[name] ** 2).mean()) if name in posterior else 0.0
 
 
-def _training(
-    levels: Levels, dose: FloatArray, lineage: Lineage, twin: float, training: float
-) -> LinearisedEstimate:
+def _training(levels: Levels, lineage: Lineage, twin: float, training: float) -> LinearisedEstimate:
     """Return what controls show of each model's own training, dims (model,)."""
     total, precision = np.zeros((2, len(lineage.base)))
+    met = exposed(levels.built.design)
     for a in range(len(lineage.bases)):
         rows = np.flatnonzero(lineage.base == a)
-        for b in np.flatnonzero((dose[rows] <= ROUNDING).all(axis=0)):
+        for b in np.flatnonzero(~met[rows].any(axis=0)):
             known = rows[levels.built.design.answered[rows, b]]
             level = levels.on(known, int(b))
             if len(known) < 2 or np.isinf(level.se).all():
@@ -171,32 +152,11 @@ def _prior_variance(prior: xr.Dataset, design: Design) -> FloatArray:
     return np.broadcast_to(variance, design.answered.shape)
 
 
-def with_twins(design: Design) -> BoolArray:
-    """Return which pairs were met and have a relative of other exposure, (model, benchmark)."""
-    dose = doses(design)
-    found = np.zeros(dose.shape, dtype=bool)
-    for m, b in zip(*np.nonzero(dose > ROUNDING), strict=True):
-        found[m, b] = np.ptp(dose[_relatives(design, dose, m, b), b]) > ROUNDING
-    return found
-
-
-def control_benchmarks(design: Design) -> list[int]:
-    """Return benchmarks that several models of a base answered and none of these had met."""
-    lineage, dose = design.lineage, doses(design)
-    assert lineage is not None
-    found: set[int] = set()
-    for a in range(len(lineage.bases)):
-        rows = lineage.base == a
-        if not (dose[rows] > ROUNDING).any():
-            continue
-        clean = (dose[rows] <= ROUNDING).all(axis=0) & (design.answered[rows].sum(axis=0) > 1)
-        found |= set(np.flatnonzero(clean).tolist())
-    return sorted(found)
-
-
-def stored_totals(own: OwnTotals, design: Design) -> xr.Dataset:
-    """Return what is stored of them, dims (model, benchmark)."""
-    figures = {"dose": doses(design)} | {f"own_{name}": each for name, each in vars(own).items()}
+def stored_totals(own: OwnTotals, design: Design, reference: FloatArray) -> xr.Dataset:
+    """Return what is stored of them, dims (model, benchmark); `reference` is by benchmark."""
+    dose = design.pair_dose
+    figures = {"dose": dose, "reference": np.broadcast_to(reference, dose.shape)}
+    figures |= {f"own_{name}": each for name, each in vars(own).items()}
     dims = ("model", "benchmark")
     coords = {dim: design.coords[dim] for dim in dims}
     return xr.Dataset({name: (dims, each) for name, each in figures.items()}, coords)
@@ -214,12 +174,16 @@ def total_verdicts(
     own = OwnTotals(*(figures[f"own_{name}"] for name in ("effect", "sd", "information")))
     known = table.index.get_level_values("model").isin(list(clean))
     low, high = (table[name].to_numpy(dtype=float) for name in ("ci_low", "ci_high"))
-    found = _verdicts(figures["dose"], np.asarray(known), low, high, own, level, smallest)
+    # Fits of earlier versions do not store the reference.
+    dose, reference = figures["dose"], figures.get("reference", 0.0 * figures["dose"])
+    turned = reference > dose + ROUNDING
+    found = _verdicts(dose, turned, np.asarray(known), low, high, own, level, smallest)
     return pd.Series(list(map(str, found)), index=table.index, dtype=object)
 
 
 def _verdicts(
     dose: FloatArray,
+    turned: BoolArray,
     clean: BoolArray,
     low: FloatArray,
     high: FloatArray,
@@ -232,9 +196,10 @@ def _verdicts(
     sign, own_sign = ((a > 0) * 1.0 - (b < 0) for a, b in ((low, high), (own_low, own_high)))
     rules = (
         (clean, Overfitting.CLEAN),
-        (~(dose > ROUNDING), Overfitting.NONE),
+        (~(dose > NO_DOSE), Overfitting.NONE),
         (~(own.information >= INFORMED), Overfitting.BORROWED),
         ((-smallest < low) & (high < smallest), Overfitting.AT_MOST_SMALL),
+        (turned & (sign != 0), Overfitting.BY_REFERENCE),
         ((sign > 0) & (own_sign > 0), Overfitting.SHOWN),
         ((sign < 0) & (own_sign < 0), Overfitting.LOWERED),
         (sign != 0, Overfitting.BORROWED),

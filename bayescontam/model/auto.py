@@ -19,7 +19,9 @@ from bayescontam.specs.registry import load_model
 
 AUTO = "auto"  # name that stands for the model spec composed from the table
 CLEAN = "clean"  # column by which models are known to be clean
-KINDS = "duplicate_kind"  # column with the kind of duplicates that a model met of an item
+KINDS = (
+    "duplicate_kind"  # column with the kind of duplicates of an item that a model was exposed to
+)
 _EQUAL = 1e-12  # difference of contaminations that are called equal
 _WITHOUT = (
     "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"
@@ -37,6 +39,10 @@ _ASSUMED = (
 _TWINS = (
     "the effect is the total: models of one base show by their different exposure what"
     " contamination adds to a whole benchmark"
+)
+_NO_TWINS = (
+    "the effect is the total, but no models of one base differ in exposure on a benchmark that both"
+    " answered: what spillover adds rests on its prior. A clean twin would identify it"
 )
 _ANCHORED = (
     "the clean models identify how difficult contaminated items are. The effect is that of an"
@@ -101,7 +107,10 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
             if KINDS in frame and frame[KINDS].notna().any():
                 block["kinds"] = KINDS
                 blocks.append(f"spillover by kind (column '{KINDS}')")
-            open_question = _TWINS if clean else f"{_ASSUMED_EASY}. {_TWINS[0].upper()}{_TWINS[1:]}"
+            identified = _TWINS if _twins_differ(responses) else _NO_TWINS
+            if not clean:
+                identified = f"{_ASSUMED_EASY}. {identified[0].upper()}{identified[1:]}"
+            open_question = identified
     column = guess_column(frame)
     if column is not None:
         content["likelihood"]["guess"] = "column"
@@ -119,6 +128,17 @@ def _shared_bases(responses: Responses) -> int:
         return 0
     counts = pd.Series([*bases_of(responses).values()]).value_counts()
     return int((counts > 1).sum())
+
+
+def _twins_differ(responses: Responses) -> bool:
+    """Return whether models of one base differ in mean contamination on some benchmark."""
+    frame = responses.frame
+    column = "contamination" if "contamination" in frame else "p_duplicate"
+    dose = frame[column].astype(float).where(~frame["model"].map(str).isin(_clean_models(frame)), 0)
+    base = frame["model"].map(str).map(bases_of(responses))
+    keys = [base.rename("base"), frame["benchmark"], frame["model"]]
+    means = dose.groupby(keys, sort=False).mean().groupby(level=[0, 1], sort=False)
+    return bool((means.max() - means.min() > _EQUAL).any())
 
 
 def _clean_models(frame: pd.DataFrame) -> list[str]:

@@ -138,7 +138,7 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
         "sigma_step": "later checkpoints of a run", "sigma_t": "models of one base",
         "sigma_twin": "on one unit, models of one base",
         "sigma_lb": "(all contaminated) items of benchmarks",
-        "sigma_lk": "(all contaminated) items met in one kind of duplicates",
+        "sigma_lk": "(all contaminated) items in one kind of duplicates",
         "sigma_lambda": "(all contaminated) items of one base, benchmark and kind",
     }[name]  # fmt: skip
     return (

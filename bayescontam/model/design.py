@@ -216,6 +216,11 @@ class Design:
         return self.means(self.dose, self.model_benchmark, self.answered.size).reshape(shape)
 
     @cached_property
+    def pair_dose(self) -> FloatArray:
+        """Mean contamination of models on benchmarks, (model, benchmark); 0 of clean models."""
+        return np.where(self.answered, self._centring.pairs, 0.0)
+
+    @cached_property
     def answered(self) -> NDArray[np.bool_]:
         """Whether a model answered any item of a benchmark, dims (model, benchmark)."""
         shape = len(self.models), len(self.benchmarks)

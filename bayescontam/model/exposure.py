@@ -263,7 +263,7 @@ def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
     ]
     if faults:
         advice = (
-            "a model is clean or has met items: do not declare it clean, or set the contamination "
-            "of its responses to 0"
+            "a model is clean or was exposed to items: do not declare it clean, or set the"
+            " contamination of its responses to 0"
         )
         raise DataError(faults, advice)

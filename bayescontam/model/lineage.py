@@ -16,7 +16,7 @@ from bayescontam.errors import DataError, Fault
 BASE = "base"  # column with the model or training recipe that a model descends from
 CHECKPOINT, RUN = "checkpoint", "run"
 """Columns: the place of a model along a training run, and which of a base's runs it is."""
-_NONE = 1e-12  # dose below which a pair of model and benchmark counts as not exposed
+NO_DOSE = 1e-12  # dose up to which a pair of model and benchmark counts as not exposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ def make_lineage(
     kind = np.zeros(len(frame), dtype=np.int64)
     names: tuple[str, ...] = ("",)
     if kinds:
-        exposed = np.zeros(len(frame), bool) if doses is None else doses > _NONE
+        exposed = np.zeros(len(frame), bool) if doses is None else doses > NO_DOSE
         kind, names = _kinds_of(responses, frame, kinds, exposed)
     size = len(responses.models) * benchmarks
     of_kind = np.zeros((size, len(names)))
@@ -78,14 +78,14 @@ def make_lineage(
         np.add.at(of_kind, (cells, kind), doses)
     cell_base = np.repeat(base, benchmarks)
     cell_benchmark = np.tile(np.arange(benchmarks), len(responses.models))
-    cell, of = np.nonzero(of_kind > _NONE)
+    cell, of = np.nonzero(of_kind > NO_DOSE)
     keys = np.stack([cell_base[cell], cell_benchmark[cell], of])
     group_base, group_benchmark, group_kind = np.unique(keys, axis=1).astype(np.int64)
     same_benchmark = cell_benchmark[:, None] == group_benchmark
     own = same_benchmark & (cell_base[:, None] == group_base)
     weight = np.where(own, of_kind[:, group_kind], 0.0)
     for other in (own, same_benchmark):
-        none = weight.sum(axis=1) <= _NONE
+        none = weight.sum(axis=1) <= NO_DOSE
         weight[none] = other[none]
     total = weight.sum(axis=1, keepdims=True)
     share = weight / np.where(total > 0, total, 1.0)
@@ -180,7 +180,7 @@ def _refuse_falling(
         )
         both = pd.concat({"before": one, "after": other}, axis=1, join="inner")
         means = both.groupby(level=0, sort=False).mean()
-        fallen = means[means["after"] < means["before"] - _NONE]
+        fallen = means[means["after"] < means["before"] - NO_DOSE]
         if fallen.empty:
             continue
         names = [printable(name, 40) for name in (after, str(fallen.index[0]), before)]

@@ -34,7 +34,7 @@ LARGE = 50_000  # responses from which `"auto"` integrates difficulties out
 
 
 def item_levels(design: Design) -> FloatArray | None:
-    """Return each item's contamination, NaN where models that may have met it differ in it."""
+    """Return each item's contamination, NaN where models that may be exposed to it differ in it."""
     if design.contamination is None:
         return None
     level = design.contamination[design.exposed]

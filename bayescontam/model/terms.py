@@ -101,7 +101,11 @@ def _slopes(design: Design) -> Iterator[tuple[str, str | None]]:
     # Pairs beyond those that the mean and the two spreads above already account for.
     spare = pairs - 1 - sum(n - 1 for n in (models, benchmarks) if n >= FEWEST)
     if pairs >= FEWEST and spare < 2:
-        yield "w", "too few models met several benchmarks to distinguish it from the spreads above"
+        yield (
+            "w",
+            "too few models are exposed to several benchmarks to distinguish it from the spreads"
+            " above",
+        )
     else:
         yield "w", _few(pairs, f"pairs of model and benchmark {what}", "slopes' spread over pairs")
 
@@ -133,7 +137,7 @@ def _spillovers(lineage: Lineage) -> Iterator[tuple[str, str | None]]:
     benchmarks, kinds = (
         len(np.unique(known)) for known in (lineage.group_benchmark, lineage.group_kind)
     )
-    few = "spillover's spread over {} needs at least 2 that were met (here {})"
+    few = "spillover's spread over {} needs at least 2 with exposure (here {})"
     yield "lb", few.format("benchmarks", benchmarks) if benchmarks < 2 else None
     if len(lineage.kinds) > 1:
         yield "lk", few.format("kinds of duplicates", kinds) if kinds < 2 else None

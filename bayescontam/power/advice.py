@@ -14,11 +14,10 @@ from bayescontam.data.dates import Dates
 from bayescontam.data.measures import Scale
 from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
-from bayescontam.inference.identification import ROUNDING
 from bayescontam.inference.summary import LEVEL
-from bayescontam.inference.total_effects import control_benchmarks, doses, with_twins
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.design import Design, make_design
+from bayescontam.model.relatives import controls, exposed, with_twins
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.power.totals import MOST_EFFECTS, Pairs, effects_of, expected_widths
 from bayescontam.specs.model import ModelSpec
@@ -189,11 +188,10 @@ def _without_contamination() -> list[dict[str, Any]]:
 
 def _direct(design: Design) -> dict[str, Any]:
     """Return what identifies the direct effect: items of different contamination."""
-    dose = doses(design)
-    met = dose > ROUNDING
+    met = exposed(design)
     varied = design.informative & met
     if not met.any():
-        return _row("direct effect", "no", "", "contamination: nobody has met any item here")
+        return _row("direct effect", "no", "", "contamination: no model was exposed to any item")
     if not varied.any():
         return _row(
             "direct effect", "no", "",
@@ -209,29 +207,31 @@ def _direct(design: Design) -> dict[str, Any]:
 
 def _spillover(design: Design, spilled: bool) -> list[dict[str, Any]]:
     """Return what identifies spillover, and with the direct effect the total."""
-    dose = doses(design)
-    met = dose > ROUNDING
+    met = exposed(design)
     if not met.any():
-        nothing = "contamination: nobody has met any item here"
+        nothing = "contamination: no model was exposed to any item"
         return [_row(e, "no", "", nothing) for e in ("spillover", "total effect")]
     if design.lineage is None:
         return _spillover_of_unrelated(design, spilled)
     twins = with_twins(design)
     alone = met & ~twins
-    controls = control_benchmarks(design)
+    of_bases = controls(design)
+    known = sorted({b for each in of_bases.values() for b in each})
+    without = [base for base, each in of_bases.items() if not each]
     parts, missing = [], []
     if twins.any():
         parts.append(f"models of one base that differ in exposure ({_counted(twins, met)})")
-    if controls:
-        names = join_list([design.benchmarks[b] for b in controls], _LISTED)
+    if known:
+        names = join_list([design.benchmarks[b] for b in known], _LISTED)
         parts.append(
-            f"{len(controls)} control benchmark{'s' if len(controls) > 1 else ''} that none of a"
-            f" base's models met ({names})"
+            f"{len(known)} control benchmark{'s' if len(known) > 1 else ''} that none of a"
+            f" base's models were exposed to ({names})"
         )
-    else:
+    if without or not known:
+        bases = f" of {join_list(without, _LISTED)}" if known else ""
         missing.append(
-            "control benchmarks that none of them can have met (contamination 0), which show what"
-            " their own training changes everywhere"
+            f"control benchmarks that no model{bases} can have been exposed to (contamination 0),"
+            " which show what their own training changes everywhere"
         )
     if alone.any():
         missing.insert(0, f"a clean twin, or one of other exposure, of {_named(design, alone)}")
@@ -253,7 +253,7 @@ def _spillover_of_unrelated(design: Design, spilled: bool) -> list[dict[str, Any
     """Return the same where no bases are known."""
     wanted = (
         "models of one base that differ in contamination (twins: column 'base'), or a clean one"
-        " trained alike; and benchmarks that no model can have met (controls)"
+        " trained alike; and benchmarks that no model can have been exposed to (controls)"
     )
     if not spilled:
         return [
@@ -275,17 +275,27 @@ def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
             f"{clean} model{'s' if clean > 1 else ''} known to be clean, whose answers show how"
             " difficult these items are"
         )
-        return _row("confounding", "yes", by, "")
+        met = exposed(design).any(axis=0)
+        unseen = met & ~design.answered[design.clean].any(axis=0)
+        if not unseen.any():
+            return _row("confounding", "yes", by, "")
+        names = join_list([design.benchmarks[b] for b in np.flatnonzero(unseen)], _LISTED)
+        wanted = f"answers of clean models to {names}"
+        return _row("confounding", "in part" if (met & ~unseen).any() else "no", by, wanted)
     if spec.contamination.confounding == "sensitivity":
         by = "how much easier contaminated items are has the stated prior (kappa)"
         return _row("confounding", "assumed", by, "models known to be clean (column 'clean')")
-    dose = doses(design)
-    unexposed = ((dose <= ROUNDING) | ~design.answered).all(axis=1) & design.answered.any(axis=1)
+    met = exposed(design)
+    unexposed = ~met.any(axis=1) & design.answered.any(axis=1)
     by = "contaminated items are as difficult as the others would be"
     missing = "models known to be clean (column 'clean', --clean), on the same items"
-    if unexposed.any() and (dose > ROUNDING).any():
+    if unexposed.any() and met.any():
         names = join_list([design.models[m] for m in np.flatnonzero(unexposed)], _LISTED)
-        missing += f"; {names} met nothing here: declare them clean if that is known"
+        one = unexposed.sum() == 1
+        missing += (
+            f"; {names} {'was' if one else 'were'} not exposed to anything here: declare"
+            f" {'it' if one else 'them'} clean if that is known"
+        )
     return _row("confounding", "assumed", by, missing)
 
 

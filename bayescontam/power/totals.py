@@ -14,7 +14,6 @@ from bayescontam.data.responses import Path
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.inference.summary import LEVEL
-from bayescontam.inference.total_effects import doses
 from bayescontam.model.design import Design
 from bayescontam.model.priors import distribution, stretch
 from bayescontam.specs.model import ModelSpec
@@ -59,7 +58,7 @@ class Pairs:
         shape, cell = design.answered.shape, design.model_benchmark
         count = np.bincount(cell, design.weight, minlength=design.answered.size)
         assert design.contamination is not None
-        dose = doses(design)
+        dose = design.pair_dose
         exposed = dose.ravel()[cell] > 0
         known = np.where(exposed, design.contamination, design.item_contamination[design.item])
         away = known - design.means(known, cell, count.size)[cell]
@@ -83,7 +82,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class TwinSizes:
-    """Size of a design of models of several bases, of which some met the benchmarks.
+    """Size of a design of models of several bases, of which some were exposed to the benchmarks.
 
     Attributes
     ----------
@@ -92,17 +91,17 @@ class TwinSizes:
     bases : int, default 1
         Models or training recipes that the others descend from.
     exposed : int, default 1
-        Models of each base that met the benchmarks.
+        Models of each base that were exposed to the benchmarks.
     twins : int, default 1
-        Models of each base that are alike but met none of them.
+        Models of each base that are alike but were exposed to none of them.
     benchmarks : int, default 1
-        Benchmarks that were met.
+        Benchmarks that some were exposed to.
     controls : int, default 0
-        Benchmarks beside them that no model met.
+        Benchmarks beside them that no model was exposed to.
     generations : int, default 1
         Trials of each response.
     share : float, default 0.3
-        Share of the items of each benchmark that the exposed models met.
+        Share of the items of each benchmark that the exposed models were exposed to.
     """
 
     items: int
@@ -225,7 +224,7 @@ def effects_of(pairs: Pairs) -> int:
 def expected_widths(
     pairs: Pairs, spec: ModelSpec, *, accuracy: float = 0.6, level: float = LEVEL, spillover: bool
 ) -> pd.DataFrame:
-    """Return the expected width of the interval of each effect, of pairs that were met.
+    """Return the expected width of the interval of each effect, of exposed pairs.
 
     Columns ``model, benchmark`` and `EFFECTS`; without `spillover` the direct effect alone.
     """

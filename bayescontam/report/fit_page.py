@@ -24,7 +24,7 @@ from bayescontam.inference.findings import (
     items_of,
     which_items,
 )
-from bayescontam.inference.identification import EXPLAINED
+from bayescontam.inference.identification import EXPLAINED, EXPLAINED_TOTAL
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sensitivity import reported
@@ -358,6 +358,7 @@ def _results(
     kinds = list(headline[effect.verdict]) if effect else []
     benchmarks = list(dict.fromkeys(headline["benchmark"]))
     depends = reported(effect or DIRECT)
+    explained = EXPLAINED_TOTAL if "total_effects" in fit.data else EXPLAINED
     return {
         "ability": ability,
         "several": len(benchmarks) > 1,
@@ -370,7 +371,7 @@ def _results(
         ],
         "kinds": [
             (kind.value, kinds.count(kind), text)
-            for kind, text in EXPLAINED.items()
+            for kind, text in explained.items()
             if kind in kinds
         ],
         "log_odds": fit.spec.contamination.scale == "log_odds",

@@ -161,8 +161,8 @@ class Contamination(Block):
     mean contamination of a model on a benchmark. One coefficient serves all, or with
     ability.lineage each base, benchmark and kind of duplicates has its own, partially pooled."""
     kinds: str = ""
-    """With spillover and lineage: a column of the responses, the kind of duplicates that a model
-    met of an item, such as ``exact``; each kind has a coefficient of its own."""
+    """With spillover and lineage: a column of the responses, the kind of duplicates of an item
+    that a model was exposed to, such as ``exact``; each kind has a coefficient of its own."""
     LATER: ClassVar[frozenset[str]] = frozenset({"kinds"})
     confounding: Literal["none", "anchored", "sensitivity"] = "none"
     """What is assumed of items' difficulty and their contamination. ``"none"``: they are

@@ -174,7 +174,7 @@ def _known_base(newcomer: NewModel) -> int | None:
 
 def _spillover(posterior: xr.Dataset, newcomer: NewModel) -> tuple[FloatArray, FloatArray]:
     """Return what draws expect of coefficients of spillover, and its spread, (draw, lifted)."""
-    # Exposures that the fit has met (a base, a benchmark, a kind) have their coefficients; of new
+    # Exposures that the fit has (a base, a benchmark, a kind) have their coefficients; of new
     # ones it knows the mean that they vary around.
     shape = posterior.sizes["chain"] * posterior.sizes["draw"], len(newcomer.lifted)
     host, joint = newcomer.host.lineage, newcomer.design.lineage

@@ -113,8 +113,8 @@ def test_a_clean_model_with_contaminated_responses_is_refused() -> None:
         "model 'b' is declared clean, but contamination is above 0 in 1 of its 2 responses (50%)"
     ]
     assert caught.value.advice == (
-        "a model is clean or has met items: do not declare it clean, or set the contamination of "
-        "its responses to 0"
+        "a model is clean or was exposed to items: do not declare it clean, or set the"
+        " contamination of its responses to 0"
     )
 
 

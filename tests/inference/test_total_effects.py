@@ -12,14 +12,12 @@ from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.total_effects import (
-    control_benchmarks,
-    doses,
     own_totals,
     stored_totals,
     total_verdicts,
-    with_twins,
 )
 from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.relatives import controls, with_twins
 from tests.support.made_fit import drawn_from_prior
 from tests.support.marginal_likelihoods import spec_of
 from tests.support.simulated_responses import logistic
@@ -145,18 +143,34 @@ def test_what_twins_do_not_show_by_themselves_is_borrowed():
     assert verdict_of(model, (0.05, 0.2), (3.0, 3.0))["met", "exam"] == Overfitting.BORROWED
 
 
-def verdict_of(model: BuiltModel, ends: tuple[float, float], spread: tuple[float, float]):
+def verdict_of(
+    model: BuiltModel,
+    ends: tuple[float, float],
+    spread: tuple[float, float],
+    reference: float = 0.0,
+):
     own = own_totals(*spreads(model, *spread), model)
     index = pd.MultiIndex.from_product(
         [model.design.models, model.design.benchmarks], names=["model", "benchmark"]
     )
     intervals = pd.DataFrame({"ci_low": ends[0], "ci_high": ends[1]}, index=index)
-    return total_verdicts(stored_totals(own, model.design), (), intervals, 0.95, 0.02)
+    stored = stored_totals(own, model.design, np.full(2, reference))
+    return total_verdicts(stored, (), intervals, 0.95, 0.02)
+
+
+def test_a_reference_above_the_dose_turns_the_sign():
+    model = built({**RIGHT, ("clean", "exam"): 10, ("met", "exam"): 36})
+    for ends in ((-0.3, -0.1), (0.1, 0.3)):
+        found = verdict_of(model, ends, (0.1, 0.1), reference=0.9)
+        assert found["met", "exam"] == Overfitting.BY_REFERENCE
+    # The dose is 0.4: below it the sign is that of the effect.
+    assert verdict_of(model, (0.1, 0.3), (0.1, 0.1), 0.2)["met", "exam"] == Overfitting.SHOWN
 
 
 def test_controls_are_benchmarks_that_none_of_a_base_met():
     model = built()
-    assert [model.design.benchmarks[b] for b in control_benchmarks(model.design)] == ["quiz"]
+    [(base, found)] = controls(model.design).items()
+    assert (base, [model.design.benchmarks[b] for b in found]) == ("recipe", ["quiz"])
     reference = np.zeros(2)
     found = {check.name: check for check in design_checks(model, reference)}
     assert found[SPILLOVER].outcome.value == "passed"
@@ -186,7 +200,7 @@ def test_assumed_spillover_is_removed_from_every_item(monkeypatch):
     draws = stack_draws(posterior, model.design)
     found = assuming.assumed_spillover(draws, model, "zero", 0.95)
     design = model.design
-    dose = doses(design)
+    dose = design.pair_dose
     for m, b in np.argwhere(dose > 0):
         rows = (design.model == m) & (design.benchmark == b)
         d = design.contamination[rows]

@@ -57,11 +57,41 @@ def test_twins_with_a_control_show_the_total():
     found = advised(TWINS, BASES)
     assert found["identified"].tolist() == ["yes", "yes", "yes", "assumed"]
     assert (
-        "1 control benchmark that none of a base's models met ('quiz')"
+        "1 control benchmark that none of a base's models were exposed to ('quiz')"
         in found.loc["spillover", "by"]
     )
-    assert "clean met nothing here" in found.loc["confounding", "missing"].replace("'", "")
+    assert "'clean' was not exposed to anything here" in found.loc["confounding", "missing"]
     assert found.loc["total effect", "width"] > found.loc["direct effect", "width"]
+
+
+def test_a_base_without_a_control_is_named():
+    exposures = TWINS | {"old": {"exam": 0.0}, "new": {"exam": 0.5}}
+    found = advised(exposures, BASES | {"old": "other", "new": "other"})
+    assert found.loc["spillover", "identified"] == "yes"
+    assert found.loc["spillover", "missing"].startswith(
+        "control benchmarks that no model of 'other'"
+    )
+
+
+def test_clean_models_must_have_answered_what_others_were_exposed_to():
+    exposures = {"a": {"exam": 0.5, "quiz": 0.5}, "b": {"exam": 0.5, "quiz": 0.5}}
+    for answered, wanted in (("exam", "in part"), ("else", "no")):
+        frame = table(exposures | {"clean": {answered: 0.0}})
+        frame["clean"] = (frame["model"] == "clean").astype(int)
+        found = bc.advise(frame).table.set_index("effect")
+        assert found.loc["confounding", "identified"] == wanted
+        assert "answers of clean models to" in found.loc["confounding", "missing"]
+        assert "'quiz'" in found.loc["confounding", "missing"]
+
+
+def test_related_models_of_one_exposure_identify_no_total():
+    exposures = {"one": {"exam": 0.5, "quiz": 0.0}, "two": {"exam": 0.5, "quiz": 0.0}}
+    bases = dict.fromkeys(exposures, "recipe")
+    for changed, phrase in (({}, "no models of one base differ in exposure"), (
+        {"one": {"exam": 0.0, "quiz": 0.0}}, "models of one base show by their different exposure",
+    )):  # fmt: skip
+        notes = bc.advise(table(exposures | changed, bases)).notes
+        assert any(phrase in note for note in notes)
 
 
 def test_without_controls_they_are_what_is_missing():

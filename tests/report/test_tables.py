@@ -9,6 +9,7 @@ from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.inference.findings import verdict_line
 from bayescontam.inference.identification import (
     EXPLAINED,
+    EXPLAINED_TOTAL,
     Identification,
     Overfitting,
     identify_spillover,
@@ -231,6 +232,8 @@ def test_draws_of_the_prior_show_no_overfitting_by_spillover():
 def test_every_verdict_is_explained_in_its_own_words() -> None:
     assert set(EXPLAINED) == set(Overfitting)
     assert len(set(EXPLAINED.values())) == len(Overfitting)
+    assert set(EXPLAINED_TOTAL) == set(Overfitting)
+    assert "same base" in EXPLAINED_TOTAL[Overfitting.SHOWN]
 
 
 def test_a_reference_above_the_items_turns_no_slope_around():

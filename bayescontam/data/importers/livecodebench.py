@@ -49,7 +49,7 @@ def import_livecodebench(
 
     The benchmark is ``livecodebench-PLATFORM``, the item the question's id. Columns ``released``
     (when a problem was published) and ``cutoff`` (up to when a model's training data reach) say
-    what a model can have met; `bayescontam.fit` makes contamination of them.
+    what a model can have been exposed to; `bayescontam.fit` makes contamination of them.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def _cutoffs(
     if unknown := [name for name in names if not dates.get(name)]:
         notes.append(
             f"no cutoff is known of {len(unknown):,} models: {join_list(unknown)}; what they can "
-            "have met is unknown"
+            "have been exposed to is unknown"
         )
     return dates, notes
 
