@@ -183,10 +183,13 @@ class OwnSlopes:
     # that variance; 0 where contamination does not vary
     information: FloatArray
 
-    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return the equal-tailed interval of each slope."""
-        reach = norm.ppf((1 + level) / 2) * self.sd
-        return self.slope - reach, self.slope + reach
+
+def normal_interval(
+    mean: FloatArray, sd: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return the equal-tailed interval of each of some Normals."""
+    reach = norm.ppf((1 + level) / 2) * sd
+    return mean - reach, mean + reach
 
 
 def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlopes:
@@ -397,7 +400,7 @@ def identify(
         "extrapolation": beyond,
     }
     ends = slope.quantile(tails, ("chain", "draw")).to_numpy()
-    own_ends = own.interval(level)
+    own_ends = normal_interval(own.slope, own.sd, level)
     verdicts = _verdicts(_excluded(*ends), _excluded(*own_ends), own.information, built)
     numbers = figures | dict(zip(("own_low", "own_high"), own_ends, strict=True))
     sentences = np.full(verdicts.shape, "", dtype=object)

@@ -14,7 +14,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError
 from bayescontam.inference.checks import Check, Outcome, Thresholds, make_check
 from bayescontam.inference.identification import ROUNDING
-from bayescontam.inference.total_effects import Levels
+from bayescontam.inference.levels import Levels
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.effect_names import DIRECT
 from bayescontam.model.lineage import BASE, bases_of
@@ -123,7 +123,7 @@ def _relatives(
     # Scores of their own, for the fit draws abilities to each other, and doing so hides spillover.
     design = built.design
     base = np.unique([bases[name] for name in design.models], return_inverse=True)[1]
-    levels, score, se = Levels.of(built), *np.full((2, *design.answered.shape), np.nan)
+    levels, score, se = Levels.of_accuracies(built), *np.full((2, *design.answered.shape), np.nan)
     for b, a in product(range(len(design.benchmarks)), range(base.max() + 1)):
         related = np.flatnonzero((base == a) & design.answered[:, b])
         if len(related) > 1:

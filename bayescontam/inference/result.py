@@ -15,7 +15,6 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
 from bayescontam.inference.assumed_spillover import assumed_table
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.earlier import renamed
 from bayescontam.inference.identification import (
     SMALLEST_EFFECT,
 )
@@ -31,6 +30,7 @@ from bayescontam.inference.stored import (
     rebuild_responses,
     unlabelled,
 )
+from bayescontam.inference.stored_names import renamed
 from bayescontam.inference.summary import p_superior, summarise
 from bayescontam.inference.verdicts import judged
 from bayescontam.model.build import BuiltModel, build

@@ -7,18 +7,20 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.linalg import block_diag, helmert
 
-from bayescontam._types import BoolArray, FloatArray, IntArray
-from bayescontam.inference.identification import INFORMED, ROUNDING, Overfitting
+from bayescontam._types import BoolArray, FloatArray
+from bayescontam.inference.identification import (
+    INFORMED,
+    ROUNDING,
+    Overfitting,
+    normal_interval,
+)
+from bayescontam.inference.levels import Levels
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.lineage import NO_DOSE, Lineage
 from bayescontam.model.relatives import exposed, relatives
-from bayescontam.model.transforms import LinearisedEstimate, rough_abilities
-
-_FEWEST_ITEMS = 5
-"""Items that models must have answered in common to be compared, where items differ."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +34,6 @@ class OwnTotals:
     # expected information on the effect, times the variance of its prior; at 1 they halve it
     information: FloatArray
 
-    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Return the equal-tailed interval of each effect."""
-        reach = norm.ppf((1 + level) / 2) * self.sd
-        return self.effect - reach, self.effect + reach
-
 
 def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> OwnTotals | None:
     """Estimate total effects from the models of each base alone, whatever others show."""
@@ -47,99 +44,60 @@ def own_totals(posterior: xr.Dataset, prior: xr.Dataset, built: BuiltModel) -> O
     design, lineage = built.design, built.design.lineage
     if lineage is None or "spillover" not in built.terms:
         return None
-    levels, dose = Levels.of(built), design.pair_dose
-    twin, training = (_mean_square(posterior, name) for name in ("sigma_twin", "sigma_t"))
-    training += _mean_square(posterior, "sigma_step")
-    trained = _training(levels, lineage, twin, training)
+    levels, dose = Levels.of_responses(built, posterior), design.pair_dose
+    twin, start, step = (
+        _mean_square(posterior, name) for name in ("sigma_twin", "sigma_t", "sigma_step")
+    )
+    trained, unknown = _training(levels, lineage, twin, start, step)
     shape = design.answered.shape
     effect, sd = np.full(shape, np.nan), np.full(shape, np.nan)
     for m, b in zip(*np.nonzero(exposed(design)), strict=True):
+        effect[m, b], sd[m, b] = 0.0, np.inf
         rows = np.flatnonzero(relatives(design, m, b))
-        level = levels.on(rows, b)
-        y = level.estimate - trained.estimate[rows]
-        weight = 1 / (level.se**2 + twin + trained.se[rows] ** 2)
-        x = dose[rows, b]
-        x = x - np.average(x, weights=weight) if weight.any() else 0.0 * x
-        information = (weight * x**2).sum()
-        sd[m, b] = np.inf
-        effect[m, b] = 0.0
-        if information > ROUNDING:
-            effect[m, b] = (weight * x * y).sum() / information * dose[m, b]
-            sd[m, b] = dose[m, b] / np.sqrt(information)
+        level, x = levels.on(rows, int(b)), dose[rows, b]
+        if np.isinf(level.se).any() or np.ptp(x) <= NO_DOSE:
+            continue
+        noise = np.diag(level.se**2 + twin) + unknown[np.ix_(rows, rows)]
+        known = np.column_stack([np.ones(len(rows)), x])
+        weighted = np.linalg.solve(noise, known)
+        precision = known.T @ weighted
+        fitted = np.linalg.solve(precision, weighted.T @ (level.estimate - trained[rows]))
+        effect[m, b] = fitted[1] * dose[m, b]
+        sd[m, b] = dose[m, b] * np.sqrt(np.linalg.inv(precision)[1, 1])
     expected = _prior_variance(prior, design)
     with np.errstate(divide="ignore", invalid="ignore"):
         return OwnTotals(effect, sd, expected * dose**2 / sd**2)
-
-
-@dataclass(frozen=True, eq=False)
-class Levels:
-    """Rough log-odds of models on benchmarks, on the items that all who are compared answered."""
-
-    built: BuiltModel
-    whole: LinearisedEstimate  # on what each model answered, (model, benchmark)
-
-    @classmethod
-    def of(cls, built: BuiltModel) -> "Levels":
-        """Return those of a table."""
-        return cls(built, cls._rough(built.design, built))
-
-    @staticmethod
-    def _rough(design: Design, built: BuiltModel) -> LinearisedEstimate:
-        return _of_benchmarks(design, rough_abilities(design, "eps" in built.terms))
-
-    def on(self, models: IntArray, b: int) -> LinearisedEstimate:
-        """Return those of some models on a benchmark, (model,)."""
-        # Where items have no difficulties, whichever a model answered are as good as any.
-        built, design = self.built, self.built.design
-        own = LinearisedEstimate(self.whole.estimate[models, b], self.whole.se[models, b])
-        if "delta" not in built.terms or design.complete[b]:
-            return own
-        at = np.flatnonzero((design.benchmark == b) & np.isin(design.model, models))
-        count = np.bincount(design.item[at], minlength=len(design.items))
-        common = at[count[design.item[at]] == len(models)]
-        if len(common) == len(at):
-            return own
-        if len(common) < _FEWEST_ITEMS * len(models):
-            return LinearisedEstimate(0.0 * own.estimate, np.full(len(models), np.inf))
-        found = self._rough(design.subset(common), built)
-        return LinearisedEstimate(found.estimate[models, b], found.se[models, b])
-
-
-def _of_benchmarks(design: Design, abilities: LinearisedEstimate) -> LinearisedEstimate:
-    """Return rough estimates for whole benchmarks of those of units, (model, benchmark)."""
-    if design.by == "benchmark":
-        return abilities
-    member = np.arange(len(design.benchmarks)) == design.benchmark_of_unit[:, None]
-    precision = 1 / abilities.se**2
-    total = precision @ member
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(precision > 0, precision * abilities.estimate, 0.0) @ member / total
-        return LinearisedEstimate(np.where(total > 0, mean, 0.0), 1 / np.sqrt(total))
 
 
 def _mean_square(posterior: xr.Dataset, name: str) -> float:
     return float((posterior[name] ** 2).mean()) if name in posterior else 0.0
 
 
-def _training(levels: Levels, lineage: Lineage, twin: float, training: float) -> LinearisedEstimate:
-    """Return what controls show of each model's own training, dims (model,)."""
-    total, precision = np.zeros((2, len(lineage.base)))
-    met = exposed(levels.built.design)
+def _training(
+    levels: Levels, lineage: Lineage, twin: float, start: float, step: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return what controls show of models' own training: its mean, (model,), and covariance."""
+    # Before controls it has variance `start`, along a run of checkpoints that of a random walk.
+    count = len(lineage.base)
+    ways = (np.eye(count), np.zeros((count, 0))) if lineage.walk is None else lineage.walk
+    covariance = start * ways[0] @ ways[0].T + step * ways[1] @ ways[1].T
+    met, answered = exposed(levels.built.design), levels.built.design.answered
+    contrasts, values, errors = [np.zeros((0, count))], [np.zeros(0)], [np.zeros((0, 0))]
     for a in range(len(lineage.bases)):
         rows = np.flatnonzero(lineage.base == a)
         for b in np.flatnonzero(~met[rows].any(axis=0)):
-            known = rows[levels.built.design.answered[rows, b]]
+            known = rows[answered[rows, b]]
             level = levels.on(known, int(b))
             if len(known) < 2 or np.isinf(level.se).all():
                 continue
-            weight = 1 / (level.se**2 + twin + ROUNDING)
-            away = level.estimate - np.average(level.estimate, weights=weight)
-            total[known] += weight * away
-            precision[known] += weight
-    if training <= 0:
-        return LinearisedEstimate(np.zeros(len(total)), np.zeros(len(total)))
-    variance = 1 / (precision + 1 / training)
-    return LinearisedEstimate(variance * total, np.sqrt(variance))
+            # Differences between models: how hard a control is counts for nothing.
+            part = np.asarray(helmert(len(known)))
+            contrasts.append(part @ np.eye(count)[known])
+            values.append(part @ level.estimate)
+            errors.append(part @ np.diag(level.se**2 + twin) @ part.T)
+    h, noise = np.vstack(contrasts), block_diag(*errors)
+    gain = covariance @ h.T @ np.linalg.inv(h @ covariance @ h.T + noise)
+    return gain @ np.concatenate(values), covariance - gain @ h @ covariance
 
 
 def _prior_variance(prior: xr.Dataset, design: Design) -> FloatArray:
@@ -192,7 +150,7 @@ def _verdicts(
     smallest: float,
 ) -> NDArray[np.object_]:
     # An effect is shown only where the pooled posterior and the pair's own twins both say so.
-    own_low, own_high = own.interval(level)
+    own_low, own_high = normal_interval(own.effect, own.sd, level)
     sign, own_sign = ((a > 0) * 1.0 - (b < 0) for a, b in ((low, high), (own_low, own_high)))
     rules = (
         (clean, Overfitting.CLEAN),

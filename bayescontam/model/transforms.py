@@ -217,7 +217,7 @@ def rough_abilities(design: Design, overdispersed: bool) -> LinearisedEstimate:
         design.model_unit, _information(design, overdispersed), minlength=np.prod(shape)
     )
     # Averaging over items draws accuracies towards one half; undo it on the log-odds.
-    factor = stretch(_spread(design)) if overdispersed else 1.0
+    factor = stretch_of_repeats(design) if overdispersed else 1.0
     with np.errstate(divide="ignore"):
         return LinearisedEstimate(np.log(p / (1 - p)) * factor, 1 / np.sqrt(information)).reshape(
             *shape
@@ -285,6 +285,11 @@ def rough_spillover(design: Design, abilities: LinearisedEstimate) -> Linearised
             (away**2).sum(), _NOTHING
         )
     return _weighted(estimates * precisions, precisions)
+
+
+def stretch_of_repeats(design: Design) -> float:
+    """Return by how much model-by-item effects draw log-odds of accuracies to 0."""
+    return float(stretch(_spread(design)))
 
 
 def stretch_of_items(design: Design) -> FloatArray:

@@ -9,7 +9,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.identification import own_slopes
+from bayescontam.inference.identification import normal_interval, own_slopes
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
@@ -63,7 +63,7 @@ def test_a_model_that_solved_nothing_or_everything_knows_less_than_the_prior(sol
     draws = Draws(np.full((4, 1), 6.0 * (2 * solved - 1)), np.zeros((4, 1)), None, None, None)
     own = own_slopes(draws, built, np.full((1, 1), PRIOR))
     assert own.information[0, 0] < 1
-    low, high = own.interval(0.95)
+    low, high = normal_interval(own.slope, own.sd, 0.95)
     assert low[0, 0] < 0 < high[0, 0]
 
 
@@ -124,7 +124,7 @@ def test_models_without_effect_are_found_at_the_nominal_rate(trials, effect):
             sigma_delta=np.full((size, 1), spread),
         )  # fmt: skip
         own = own_slopes(draws, built, np.full((4, 1), PRIOR))
-        low, high = own.interval(0.95)
+        low, high = normal_interval(own.slope, own.sd, 0.95)
         findings = ((low > 0) | (high < 0))[:, 0]
         found += findings[2:].sum()
         shown += findings[:2].sum()

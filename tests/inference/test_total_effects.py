@@ -73,17 +73,11 @@ def test_twins_show_the_difference_of_their_accuracies_less_what_controls_explai
     at = [list(model.design.models).index(name) for name in ("clean", "met")]
     exam = list(model.design.benchmarks).index("exam")
     (low, low_var), (high, high_var) = logit(20), logit(30)
-    own = [0.0, 0.0]
-    own_var = [0.0, 0.0]
-    if training:
-        # Deviations from the mean of the control, drawn towards zero.
-        control = [logit(10), logit(16)]
-        weights = [1 / (var + twin**2) for _, var in control]
-        mean = np.average([y for y, _ in control], weights=weights)
-        own_var = [1 / (w + 1 / training**2) for w in weights]
-        own = [v * w * (y - mean) for v, w, (y, _) in zip(own_var, weights, control, strict=True)]
-    wanted = (high - own[1]) - (low - own[0])
-    variance = low_var + high_var + 2 * twin**2 + sum(own_var)
+    # The control shows the difference of what training did to both, drawn towards zero.
+    (first, first_var), (second, second_var) = logit(10), logit(16)
+    noise, before = first_var + second_var + 2 * twin**2, 2 * training**2
+    wanted = (high - low) - (second - first) * before / (before + noise)
+    variance = low_var + high_var + 2 * twin**2 + before * noise / (before + noise)
     assert found.effect[at[1], exam] == pytest.approx(wanted, rel=1e-6)
     assert found.sd[at[1], exam] ** 2 == pytest.approx(variance, rel=1e-6)
     # The prior of a dose of 1 has variance 4, the dose is 16 of 40.
