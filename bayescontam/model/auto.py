@@ -99,7 +99,8 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
             content["ability"]["lineage"] = "base"
             block["spillover"] = True
             blocks.append(
-                f"lineage and spillover (column 'base': {shared} that several models share)"
+                "lineage and spillover (column 'base':"
+                f" {shared} base{'s' if shared > 1 else ''} of several models)"
             )
             if CHECKPOINT in frame and frame[CHECKPOINT].notna().any():
                 content["ability"]["checkpoints"] = "walk"
@@ -166,9 +167,10 @@ def constant_contamination(responses: Responses) -> list[str]:
     levels = sorted({f"{level:g}" for level in np.unique(ends["max"].round(6))})
     return [
         f"contamination does not vary within any model and benchmark (it is {join_list(levels, 4)}"
-        " throughout): the data hold no information on its effect. Overfitting is not estimated,"
-        " and genuine ability is accuracy at that contamination. Items that were not"
-        " contaminated, or clean models, would identify it"
+        " throughout): the data hold no information on the direct effect. What is reported as"
+        " ability includes whatever contamination added. Items that were not contaminated would"
+        " identify the direct effect, less exposed models of the same base (column 'base') the"
+        " total"
     ]
 
 

@@ -24,11 +24,21 @@ from bayescontam.specs.model import ModelSpec
 
 Effect = Literal["direct effect", "spillover", "total effect", "confounding"]
 Identified = Literal["yes", "in part", "no", "assumed"]
+_WIDER = 1.1
+"""Ratio of the widest expected interval to the median from which it is worth a remark."""
 _LISTED = 3  # names in a sentence
+_COLUMNS = ("effect", "identified", "by", "width", "widest", "missing")
 _OF_KIND = (
-    "New items of the same kind, written after a model's cutoff, identify the direct effect only,"
-    " since spillover lifts them too"
+    "New items of the same kind, written after a model's cutoff, do not help here: they identify"
+    " the direct effect only, since spillover lifts them too"
 )
+_MEANINGS = {
+    "direct effect": "what an item gains by its own contamination",
+    "spillover": "what the other items of a benchmark gain",
+    "total effect": "what a score would lose without contamination of the benchmark",
+    "confounding": "whether contaminated items are easier anyway",
+}
+_NO_CONTAMINATION = "contamination: no model was exposed to any item"
 _NOT_COVERED = (
     "no widths are given: they are known for models of pooled ability, without guessing, and"
     " contamination that is known, linear, pooled and of any sign"
@@ -41,6 +51,8 @@ class Advice:
 
     Attributes
     ----------
+    seen : str
+        What the table has, in a sentence or two: models, benchmarks, items and exposures.
     spec : ModelSpec
         The model spec that would be fitted.
     notes : tuple of str
@@ -49,12 +61,14 @@ class Advice:
         One row each for direct effect, spillover, total effect and confounding: ``effect``;
         ``identified`` (``"yes"``, ``"in part"``, ``"no"`` or ``"assumed"``); ``by``, what
         identifies it, in words; ``width``, the expected width of the 95 % (or other) interval,
-        difference of accuracies, median over models and benchmarks that were exposed, NaN where
-        nothing is estimated; ``missing``, what would identify it (better).
+        difference of accuracies, median over exposed scores (a model on a benchmark), NaN where
+        nothing is estimated; ``widest``, the largest of these; ``missing``, what would identify it
+        (better).
     level : float
         Probability of these intervals.
     """
 
+    seen: str
     spec: ModelSpec
     notes: tuple[str, ...]
     table: pd.DataFrame
@@ -120,7 +134,7 @@ def advise(
         accuracy = float(np.clip(scores.mean(), 0.02, 0.98))
     rows = _rows(spec, design, plan_terms(spec, design), accuracy, level)
     notes = table.notes if _covered(spec) else (*table.notes, _NOT_COVERED)
-    return Advice(spec, notes, pd.DataFrame(rows), level)
+    return Advice(_seen(design), spec, notes, pd.DataFrame(rows), level)
 
 
 def advice_of(spec: ModelSpec, design: Design, terms: Terms, level: float) -> pd.DataFrame:
@@ -134,12 +148,13 @@ def _rows(
     if design.contamination is None:
         return _without_contamination()
     spilled = "spillover" in terms
-    median = pd.Series(dtype=float)
+    median = widest = pd.Series(dtype=float)
     pairs = Pairs.of(design)
     if accuracy is not None and effects_of(pairs) <= MOST_EFFECTS and _covered(spec):
         widths = expected_widths(pairs, spec, accuracy=accuracy, level=level, spillover=spilled)
-        median = widths.drop(columns=["model", "benchmark"]).median()
-    found = [_direct(design), *_spillover(design, spilled), _confounding(spec, design)]
+        figures = widths.drop(columns=["model", "benchmark"])
+        median, widest = figures.median(), figures.max()
+    found = [_direct(spec, design), *_spillover(design, terms), _confounding(spec, design)]
     names = {
         "direct effect": "overfitting_direct",
         "spillover": "overfitting_spillover",
@@ -149,10 +164,8 @@ def _rows(
         name = names.get(row["effect"], "")
         known = row["identified"] != "no" and name in median
         row["width"] = float(median[name]) if known else np.nan
-    return [
-        {name: row[name] for name in ("effect", "identified", "by", "width", "missing")}
-        for row in found
-    ]
+        row["widest"] = float(widest[name]) if known else np.nan
+    return [{name: row[name] for name in _COLUMNS} for row in found]
 
 
 def _covered(spec: ModelSpec) -> bool:
@@ -176,7 +189,7 @@ def _without_contamination() -> list[dict[str, Any]]:
         "contamination of the items: a column 'contamination', --covariates (of a scan), or dates"
         " (--released, --cutoff)"
     )
-    nothing = {"by": "", "width": np.nan}
+    nothing = {"by": "", "width": np.nan, "widest": np.nan}
     return [
         _row("direct effect", "no", "", missing) | nothing,
         _row("spillover", "no", "", missing) | nothing,
@@ -186,12 +199,12 @@ def _without_contamination() -> list[dict[str, Any]]:
     ]
 
 
-def _direct(design: Design) -> dict[str, Any]:
+def _direct(spec: ModelSpec, design: Design) -> dict[str, Any]:
     """Return what identifies the direct effect: items of different contamination."""
     met = exposed(design)
     varied = design.informative & met
     if not met.any():
-        return _row("direct effect", "no", "", "contamination: no model was exposed to any item")
+        return _row("direct effect", "no", "", _NO_CONTAMINATION)
     if not varied.any():
         return _row(
             "direct effect", "no", "",
@@ -199,20 +212,21 @@ def _direct(design: Design) -> dict[str, Any]:
             " those written after the cutoff)",
         )  # fmt: skip
     by = f"items of different contamination ({_counted(varied, met)})"
+    if spec.contamination.confounding == "none":
+        by += ", if these are as difficult otherwise (see confounding)"
     missing = ""
     if (met & ~varied).any():
         missing = f"items that were not contaminated for {_named(design, met & ~varied)}"
     return _row("direct effect", "in part" if missing else "yes", by, missing)
 
 
-def _spillover(design: Design, spilled: bool) -> list[dict[str, Any]]:
+def _spillover(design: Design, terms: Terms) -> list[dict[str, Any]]:
     """Return what identifies spillover, and with the direct effect the total."""
     met = exposed(design)
     if not met.any():
-        nothing = "contamination: no model was exposed to any item"
-        return [_row(e, "no", "", nothing) for e in ("spillover", "total effect")]
+        return [_row(e, "no", "", _NO_CONTAMINATION) for e in ("spillover", "total effect")]
     if design.lineage is None:
-        return _spillover_of_unrelated(design, spilled)
+        return _spillover_of_unrelated("spillover" in terms)
     twins = with_twins(design)
     alone = met & ~twins
     of_bases = controls(design)
@@ -224,41 +238,55 @@ def _spillover(design: Design, spilled: bool) -> list[dict[str, Any]]:
     if known:
         names = join_list([design.benchmarks[b] for b in known], _LISTED)
         parts.append(
-            f"{len(known)} control benchmark{'s' if len(known) > 1 else ''} that none of a"
-            f" base's models were exposed to ({names})"
+            f"{len(known)} control benchmark{'s' if len(known) > 1 else ''} to which no model of a"
+            f" base was exposed ({names})"
         )
-    if without or not known:
-        bases = f" of {join_list(without, _LISTED)}" if known else ""
-        missing.append(
-            f"control benchmarks that no model{bases} can have been exposed to (contamination 0),"
-            " which show what their own training changes everywhere"
-        )
+    by = " and ".join(parts)
     if alone.any():
-        missing.insert(0, f"a clean twin, or one of other exposure, of {_named(design, alone)}")
+        missing.append(
+            f"a model of the same base that was less exposed (a twin), for {_named(design, alone)}"
+        )
         if twins.any():
-            parts.append("what others gained, for those without a twin")
-    if not spilled or not twins.any():
+            by += (
+                f". For {_named(design, alone)} what these gained is assumed to hold, as far"
+                " as they agree"
+            )
+    # Without controls, the prior of training alone distinguishes it from contamination.
+    uncontrolled = "t" in terms and bool(without or not known)
+    if uncontrolled:
+        bases = f"no model of {join_list(without, _LISTED)}" if known else "none of these"
+        missing.append(
+            f"control benchmarks, to which {bases} was exposed (contamination 0),"
+            " answered by all of them"
+        )
+        if twins.any():
+            by += (
+                ". What training changed everywhere is distinguished from contamination by its"
+                " prior alone"
+            )
+    if "spillover" not in terms or not twins.any():
         identified: Identified = "no"
     else:
-        identified = "in part" if alone.any() else "yes"
+        identified = "in part" if alone.any() or uncontrolled else "yes"
     wanted = "; ".join(missing)
-    by = ", ".join(parts) if identified != "no" else ""
+    by = by if identified != "no" else ""
     return [
         _row("spillover", identified, by, wanted),
-        _row("total effect", identified, "direct effect and spillover" if by else "", wanted),
+        _row("total effect", identified, "the same comparison" if by else "", wanted),
     ]
 
 
-def _spillover_of_unrelated(design: Design, spilled: bool) -> list[dict[str, Any]]:
+def _spillover_of_unrelated(spilled: bool) -> list[dict[str, Any]]:
     """Return the same where no bases are known."""
     wanted = (
-        "models of one base that differ in contamination (twins: column 'base'), or a clean one"
-        " trained alike; and benchmarks that no model can have been exposed to (controls)"
+        "of each exposed model another one of the same base that was less exposed, on the same"
+        " benchmarks (a twin; column 'base'), and besides control benchmarks, to which neither was"
+        " exposed"
     )
     if not spilled:
         return [
             _row("spillover", "no", "", f"{wanted}. {_OF_KIND}"),
-            _row("total effect", "no", "", "spillover"),
+            _row("total effect", "no", "", "what spillover needs"),
         ]
     by = "models of different mean contamination are otherwise alike"
     return [
@@ -269,26 +297,27 @@ def _spillover_of_unrelated(design: Design, spilled: bool) -> list[dict[str, Any
 
 def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
     """Return what distinguishes contamination from how difficult contaminated items are."""
-    clean = int(design.clean.sum())
+    clean, met = int(design.clean.sum()), exposed(design)
     if spec.contamination.confounding == "anchored":
         by = (
             f"{clean} model{'s' if clean > 1 else ''} known to be clean, whose answers show how"
             " difficult these items are"
         )
-        met = exposed(design).any(axis=0)
-        unseen = met & ~design.answered[design.clean].any(axis=0)
+        of_any = met.any(axis=0)
+        unseen = of_any & ~design.answered[design.clean].any(axis=0)
         if not unseen.any():
             return _row("confounding", "yes", by, "")
         names = join_list([design.benchmarks[b] for b in np.flatnonzero(unseen)], _LISTED)
         wanted = f"answers of clean models to {names}"
-        return _row("confounding", "in part" if (met & ~unseen).any() else "no", by, wanted)
+        return _row("confounding", "in part" if (of_any & ~unseen).any() else "no", by, wanted)
     if spec.contamination.confounding == "sensitivity":
         by = "how much easier contaminated items are has the stated prior (kappa)"
         return _row("confounding", "assumed", by, "models known to be clean (column 'clean')")
-    met = exposed(design)
-    unexposed = ~met.any(axis=1) & design.answered.any(axis=1)
-    by = "contaminated items are as difficult as the others would be"
+    by = "contaminated items are as difficult as the others"
+    if not (design.informative & met).any():
+        by = "no benchmark has contaminated items beside others, to compare them"
     missing = "models known to be clean (column 'clean', --clean), on the same items"
+    unexposed = ~met.any(axis=1) & design.answered.any(axis=1)
     if unexposed.any() and met.any():
         names = join_list([design.models[m] for m in np.flatnonzero(unexposed)], _LISTED)
         one = unexposed.sum() == 1
@@ -299,9 +328,34 @@ def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
     return _row("confounding", "assumed", by, missing)
 
 
+def _seen(design: Design) -> str:
+    """Return what a table has: models, benchmarks, items and exposures."""
+    bases = "" if design.lineage is None else f" of {_count(len(design.lineage.bases), 'base')}"
+    parts = [
+        f"{_count(len(design.models), 'model')}{bases}",
+        _count(len(design.benchmarks), "benchmark"), _count(len(design.items), "item"),
+    ]  # fmt: skip
+    text = f"Read: {', '.join(parts)}."
+    if design.contamination is None:
+        return text
+    met = exposed(design)
+    dose = design.pair_dose[met]
+    if not met.any():
+        return f"{text} No model was exposed to any item."
+    spread = f"{dose.min():.2g}" + (f" to {dose.max():.2g}" if np.ptp(dose) > 0.005 else "")
+    return (
+        f"{text} Exposed: {int(met.sum())} of {_count(int(design.answered.sum()), 'score')} (a"
+        f" model on a benchmark), mean contamination {spread}: {_named(design, met)}."
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _counted(which: BoolArray, of: BoolArray) -> str:
     count, total = int(which.sum()), int(of.sum())
-    return f"{count} of {total} exposed pair{'s' if total > 1 else ''} of model and benchmark"
+    return f"{count} of {total} exposed score{'s' if total > 1 else ''}"
 
 
 def _named(design: Design, which: BoolArray) -> str:
@@ -313,21 +367,29 @@ def _named(design: Design, which: BoolArray) -> str:
 
 
 def advice_lines(advice: Advice) -> list[str]:
-    """Return the advice in sentences, one paragraph for each effect."""
-    lines = []
+    """Return the advice in sentences: what was read, and one paragraph for each effect."""
+    lines, said = [advice.seen], {"yes": "identified", "in part": "identified in part"}
     for row in advice.table.to_dict("records"):
-        said = {
-            "yes": "identified", "in part": "identified in part", "no": "not identified",
-            "assumed": "assumed",
-        }[row["identified"]]  # fmt: skip
-        text = f"{row['effect'].capitalize()}: {said}"
-        between = ": " if row["identified"] == "assumed" else ", by "
-        text += f"{between}{row['by']}" if row["by"] else ""
+        found = said.get(row["identified"], "not identified")
+        text = f"{row['effect'].capitalize()} ({_MEANINGS[row['effect']]}): "
+        if row["identified"] == "assumed":
+            text += f"assumed: {row['by']}"
+        else:
+            text += f"{found}, by {row['by']}" if row["by"] else found
         if np.isfinite(row["width"]):
+            most = (
+                f"; ±{row['widest'] / 2:.2g} the widest"
+                if row["widest"] > _WIDER * row["width"]
+                else ""
+            )
             text += (
-                f". The {100 * advice.level:g} % interval is expected to be about"
-                f" {row['width']:.2g} wide (accuracy; median over models and benchmarks)"
+                f". The {100 * advice.level:g} % interval is expected to be"
+                f" ±{row['width'] / 2:.2g} of accuracy (the median of exposed scores{most})"
             )
         text += f". Missing: {row['missing']}" if row["missing"] else ""
         lines.append(text + ".")
+    if advice.table.set_index("effect").loc["spillover", "missing"]:
+        lines.append(
+            "What twins and controls would gain: bayescontam plan --twins 1,2 --controls 0,2,4."
+        )
     return lines

@@ -139,6 +139,10 @@ SUMS = {
     "monotone": ("monotone", {"contamination": {"knots": (0.3,)}}, table(items=(90, 50)), 1e-7),
     "spillover": ("spillover", {}, table(levels=FEW, missing=0.3), 1e-12),
     "twins": ("twins", {}, related(table(levels=FEW, missing=0.3)), 1e-12),
+    "anchored twins": (
+        "anchored", {"ability": {"lineage": "base"}, "contamination": {"spillover": True}},
+        related(table(items=(60,))), 1e-7,
+    ),
     "interaction": ("interaction", {}, table(items=(60,)), 1e-7),
     "anchored": ("anchored", {}, table(items=(60,)), 1e-7),
     "by concept": ("hierarchical", {"ability": {"by": "concept"}}, table(items=(60,)), 1e-7),

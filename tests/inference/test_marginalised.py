@@ -34,6 +34,7 @@ ANSWERS_ARE_ROWS = {"likelihood": {"model_by_item": False}}
 SENSITIVE = {"contamination": {"confounding": "sensitivity"}}
 BEND = {"contamination": {"knots": (0.2, 0.5)}}
 RELATED = {"ability": {"lineage": "base"}}
+LIFTED = {"contamination": {"spillover": True}}
 
 
 class Compiled:
@@ -79,6 +80,7 @@ CASES = {
     "interaction": ("interaction", {}, table()),
     "spillover": ("spillover", {}, table(missing=0.4, levels=FEW)),
     "twins": ("twins", {}, related(table(missing=0.3))),
+    "anchored twins": ("anchored", RELATED | LIFTED, related(table())),
     "bent twins": ("monotone", BEND | RELATED, related(table(levels=FEW))),
 }  # fmt: skip
 

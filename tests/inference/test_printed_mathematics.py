@@ -37,6 +37,9 @@ SPECS = KNOWN | {
     "kinds": with_keys("twins", contamination={"kinds": "kind"}),
     "identical": with_keys("twins", ability={"twins": "identical"}),
     "related on accuracy": with_keys("twins", contamination={"scale": "accuracy"}),
+    "related and anchored": with_keys(
+        "anchored", ability={"lineage": "base"}, contamination={"spillover": True}
+    ),
     "related by knots": with_keys("twins", contamination={"form": "monotone"}),
     "accuracy by knots": ModelSpec.parse(
         "summary = 'x'\n[contamination]\nscale = 'accuracy'\nform = 'monotone'", "mine.toml"

@@ -57,7 +57,7 @@ def test_twins_with_a_control_show_the_total():
     found = advised(TWINS, BASES)
     assert found["identified"].tolist() == ["yes", "yes", "yes", "assumed"]
     assert (
-        "1 control benchmark that none of a base's models were exposed to ('quiz')"
+        "1 control benchmark to which no model of a base was exposed ('quiz')"
         in found.loc["spillover", "by"]
     )
     assert "'clean' was not exposed to anything here" in found.loc["confounding", "missing"]
@@ -67,10 +67,9 @@ def test_twins_with_a_control_show_the_total():
 def test_a_base_without_a_control_is_named():
     exposures = TWINS | {"old": {"exam": 0.0}, "new": {"exam": 0.5}}
     found = advised(exposures, BASES | {"old": "other", "new": "other"})
-    assert found.loc["spillover", "identified"] == "yes"
-    assert found.loc["spillover", "missing"].startswith(
-        "control benchmarks that no model of 'other'"
-    )
+    assert found.loc["spillover", "identified"] == "in part"
+    wanted = "control benchmarks, to which no model of 'other' was exposed"
+    assert found.loc["spillover", "missing"].startswith(wanted)
 
 
 def test_clean_models_must_have_answered_what_others_were_exposed_to():
@@ -95,23 +94,28 @@ def test_related_models_of_one_exposure_identify_no_total():
 
 
 def test_without_controls_they_are_what_is_missing():
-    found = advised({"clean": {"exam": 0.0}, "met": {"exam": 0.5}}, BASES)
-    assert found.loc["spillover", "identified"] == "yes"
+    frame = table({"clean": {"exam": 0.0}, "met": {"exam": 0.5}}, BASES)
+    found = bc.advise(frame).table.set_index("effect")
+    assert found.loc["spillover", "identified"] == "in part"
     assert found.loc["spillover", "missing"].startswith("control benchmarks")
+    # Twins that are taken for identical have no training of their own to show.
+    found = bc.advise(frame, spec_of("twins", ability={"twins": "identical"})).table
+    known = found.set_index("effect").loc["spillover", ["identified", "missing"]]
+    assert known.tolist() == ["yes", ""]
 
 
 def test_a_model_without_a_twin_is_named():
     exposures = TWINS | {"other": {"exam": 0.5, "quiz": 0.0}}
     found = advised(exposures, BASES)
     assert found.loc["total effect", "identified"] == "in part"
-    assert "of other exposure, of 'other on exam'" in found.loc["spillover", "missing"]
+    assert "less exposed (a twin), for 'other on exam'" in found.loc["spillover", "missing"]
 
 
 def test_items_that_are_all_contaminated_show_no_direct_effect():
     found = advised({"clean": {"exam": 0.0}, "met": {"exam": 1.0}}, BASES)
     assert found.loc["direct effect", "identified"] == "no"
     assert "items that were not contaminated" in found.loc["direct effect", "missing"]
-    assert found.loc["total effect", "identified"] == "yes"
+    assert found.loc["total effect", "identified"] == "in part"
 
 
 def test_clean_models_identify_confounding():
@@ -134,11 +138,26 @@ def test_a_wrong_base_is_refused_before_any_advice():
 
 def test_sentences_name_width_and_what_is_missing():
     lines = advice_lines(bc.advise(table(TWINS, BASES), level=0.9))
-    assert lines[0].startswith(
-        "Direct effect: identified, by items of different contamination (1 of 1"
+    assert lines[0] == (
+        "Read: 2 models of 1 base, 2 benchmarks, 120 items. Exposed: 1 of 4 scores (a model on a"
+        " benchmark), mean contamination 0.5: 'met on exam'."
     )
-    assert "The 90 % interval is expected to be about" in lines[2]
-    assert lines[3].startswith("Confounding: assumed: contaminated items are as difficult")
+    assert lines[1].startswith(
+        "Direct effect (what an item gains by its own contamination): identified, by items of"
+        " different contamination (1 of 1 exposed score)"
+    )
+    assert "The 90 % interval is expected to be ±" in lines[3]
+    assert "anyway): assumed: contaminated items are as difficult" in lines[4]
+    assert len(lines) == 5  # nothing is missing for spillover
+
+
+def test_the_widest_interval_is_printed_where_it_is_wider():
+    exposures = {"one": {"exam": 0.1, "quiz": 0.1, "test": 0.6}}
+    advice = bc.advise(table(exposures))
+    row = advice.table.set_index("effect").loc["direct effect"]
+    assert row["widest"] > 1.1 * row["width"]
+    assert f"±{row['widest'] / 2:.2g} the widest" in advice_lines(advice)[1]
+    assert "bayescontam plan" in advice_lines(advice)[-1]
 
 
 def test_widths_are_those_of_the_normal_posterior_written_out():
