@@ -25,7 +25,12 @@ def table(seed: int = 3, sd: float = 0.15, **shape: int) -> pd.DataFrame:
     """Simulated responses with all columns that the two specs need."""
     frame = simulate(seed, **shape).responses
     d = frame["contamination"].clip(0.05, 0.95)
-    return frame.assign(contamination=d, p_duplicate=d, contamination_sd=sd)
+    base = np.where(frame["model"].isin(sorted(set(frame["model"]))[:2]), "one", "")
+    return frame.assign(contamination=d, p_duplicate=d, contamination_sd=sd, base=base)
+
+
+RELATED = "spillover = true\n[ability]\nlineage = 'base'\n"
+"""Keys of a model spec with lineage, after those of its block of contamination."""
 
 
 def latent(frame: pd.DataFrame, text: str = "") -> BuiltModel:
@@ -48,7 +53,13 @@ def predictor(b: BuiltModel, point: dict[str, np.ndarray]) -> tuple[np.ndarray, 
     beta = point.get("beta", np.full(d.answered.shape, point["beta_bar"]) + of_models)
     mean = np.array([d.contamination[d.benchmark == k].mean() for k in range(len(d.benchmarks))])
     slope = beta[d.model, d.benchmark]
+    if d.lineage is not None:  # doses count from zero, and spillover is that of the mean dose
+        mean = 0 * mean
     eta = point["theta"][d.model, d.benchmark] + slope * (d.contamination - mean[d.benchmark])
+    if d.lineage is not None:
+        cell = d.model * len(d.benchmarks) + d.benchmark
+        dose = np.bincount(cell, d.contamination) / np.bincount(cell)
+        eta = eta + point["spillover"][d.model, d.benchmark] * dose[cell]
     return (eta - point["delta"][d.item] if "delta" in point else eta), slope
 
 
@@ -71,10 +82,11 @@ def p_of_items(b: BuiltModel) -> np.ndarray:
 
 
 @pytest.mark.parametrize("guess", ["0.0", "{ bench-0 = 0.25 }"])
-@pytest.mark.parametrize("trials", [1, 4])
-def test_latent_density_is_the_sum_over_all_events(guess, trials):
-    frame = table(models=2, benchmarks=2, items=4, trials=trials)
-    b = latent(frame, f"[likelihood]\nguess = {guess}\nmodel_by_item = false")
+@pytest.mark.parametrize(("trials", "related"), [(1, ""), (4, ""), (4, RELATED)])
+def test_latent_density_is_the_sum_over_all_events(guess, trials, related):
+    frame = table(models=4 if related else 2, benchmarks=2, items=4, trials=trials)
+    b = latent(frame, f"{related}[likelihood]\nguess = {guess}\nmodel_by_item = false")
+    assert (b.design.lineage is not None) == bool(related)
     point = prior_point(b.model, 5)
     eta, slope = predictor(b, point)
     d = b.design
@@ -239,11 +251,17 @@ def joint(clean: np.ndarray, slope: np.ndarray, correct: np.ndarray):
     return lambda x: stats.bernoulli(expit(clean + slope * x)).pmf(correct).prod()
 
 
-def test_noisy_density_is_the_integral_over_the_beta():
+@pytest.mark.parametrize("related", [False, True])
+def test_noisy_density_is_the_integral_over_the_beta(related):
+    content = load_model("noisy_covariate").model_dump()
+    if related:
+        content["ability"]["lineage"] = "base"
+        content["contamination"]["spillover"] = True
     b = build(
-        load_model("noisy_covariate"),
+        ModelSpec.model_validate(content),
         Responses.from_frame(table(models=3, benchmarks=1, items=8, sd=0.15)),
     )
+    assert (b.design.lineage is not None) == related
     point = prior_point(b.model, 9)
     eta, slope = predictor(b, point)
     d, expected = b.design, 0.0

@@ -232,6 +232,9 @@ def test_fits_store_what_they_report_of_totals(tmp_path):
         assert verdicts == fit.estimands()["verdict"].tolist()
         again = read.responses().frame
         assert list(again["contamination"]) == list(fit.responses().frame["contamination"])
+    checks = {name: {c.name for c in fit.checks()} for name, fit in
+              (("twins", twins), ("direct", direct))}  # fmt: skip
+    assert "Related models of other exposure" in checks["direct"] - checks["twins"]
     assert twins.assumed_spillover().empty
     assert len(direct.assumed_spillover()) == len(assuming.LOCATIONS)
     assert set(twins.responses().frame["base"]) == {"recipe"}
