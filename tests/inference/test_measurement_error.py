@@ -86,7 +86,7 @@ def p_of_items(b: BuiltModel) -> np.ndarray:
 def test_latent_density_is_the_sum_over_all_events(guess, trials, related):
     frame = table(models=4 if related else 2, benchmarks=2, items=4, trials=trials)
     b = latent(frame, f"{related}[likelihood]\nguess = {guess}\nmodel_by_item = false")
-    assert (b.design.lineage is not None) == bool(related)
+    assert ("spillover" in b.terms) == bool(related)
     point = prior_point(b.model, 5)
     eta, slope = predictor(b, point)
     d = b.design
@@ -259,9 +259,9 @@ def test_noisy_density_is_the_integral_over_the_beta(related):
         content["contamination"]["spillover"] = True
     b = build(
         ModelSpec.model_validate(content),
-        Responses.from_frame(table(models=3, benchmarks=1, items=8, sd=0.15)),
+        Responses.from_frame(table(models=3, benchmarks=1 + related, items=8, sd=0.15)),
     )
-    assert (b.design.lineage is not None) == related
+    assert ("spillover" in b.terms) == related
     point = prior_point(b.model, 9)
     eta, slope = predictor(b, point)
     d, expected = b.design, 0.0
