@@ -19,9 +19,7 @@ from bayescontam.specs.registry import load_model
 
 AUTO = "auto"  # name that stands for the model spec composed from the table
 CLEAN = "clean"  # column by which models are known to be clean
-KINDS = (
-    "duplicate_kind"  # column with the kind of duplicates of an item that a model was exposed to
-)
+KINDS = "duplicate_kind"  # column with the kind of an item's duplicates that a model saw
 _EQUAL = 1e-12  # difference of contaminations that are called equal
 _WITHOUT = (
     "not estimated: overfitting. Contamination by item (column 'contamination', --covariates) or"

@@ -161,6 +161,22 @@ def test_a_reference_above_the_dose_turns_the_sign():
     assert verdict_of(model, (0.1, 0.3), (0.1, 0.1), 0.2)["met", "exam"] == Overfitting.SHOWN
 
 
+def test_the_dose_may_be_a_function_of_copies_and_epochs():
+    frame = table(RIGHT, MET, BASES).frame.drop(columns=["n_correct", "n_trials"])
+    copies, epochs = np.where(frame.index % 2, 4, 1), 3
+    counts = (frame["contamination"] > 0) * copies * epochs
+    counted = Responses.from_frame(
+        frame.assign(contamination=counts, correct=1), contamination_scale="count"
+    )
+    design = build(spec_of("twins", difficulty={"form": "none"}), counted).design
+    at = [list(names).index(name) for names, name in
+          ((design.models, "met"), (design.benchmarks, "exam"))]  # fmt: skip
+    own = counts[(frame["model"] == "met") & (frame["benchmark"] == "exam")]
+    assert set(own) == {0, 3, 12}
+    wanted = (np.log1p(own) / np.log1p(12)).mean()
+    assert design.pair_dose[*at] == pytest.approx(wanted)
+
+
 def test_controls_are_benchmarks_that_none_of_a_base_met():
     model = built()
     [(base, found)] = controls(model.design).items()
