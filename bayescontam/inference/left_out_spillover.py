@@ -21,6 +21,8 @@ from bayescontam.model.lineage import BASE, bases_of
 from bayescontam.model.priors import distribution
 from bayescontam.specs.model import Priors
 
+RELATED = "Related models of other exposure"
+"""Name of the check."""
 _MOST_PAIRS = 600
 """Pairs of model and benchmark beyond which the check takes longer than it is worth."""
 _EDGE = 1e-3  # accuracies closer to 0 or 1 are taken for this
@@ -68,7 +70,7 @@ def left_out_check(
         return
     p, where = found.p_value, f" on {found.benchmark}" if found.benchmark else ""
     yield make_check(
-        "Related models of other exposure", p >= limits.predictive, p,
+        RELATED, p >= limits.predictive, p,
         f"p ≥ {limits.predictive:g}",
         "Models of one base do not differ by their exposure in what is taken for ability.",
         "What is taken for ability differs within bases by how much of a benchmark models were"

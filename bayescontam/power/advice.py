@@ -17,6 +17,7 @@ from bayescontam.data.validation import check_level
 from bayescontam.inference.summary import LEVEL
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.design import Design, make_design
+from bayescontam.model.lineage import BASE, bases_of
 from bayescontam.model.relatives import controls, exposed, with_twins
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.power.totals import MOST_EFFECTS, Pairs, effects_of, expected_widths
@@ -132,18 +133,29 @@ def advise(
     if accuracy is None:
         scores = table.frame["n_correct"] / table.frame["n_trials"]
         accuracy = float(np.clip(scores.mean(), 0.02, 0.98))
-    rows = _rows(spec, design, plan_terms(spec, design), accuracy, level)
+    related = BASE in table.frame and len({*bases_of(table).values()}) < len(table.models)
+    rows = _rows(spec, design, plan_terms(spec, design), accuracy, level, related)
     notes = table.notes if _covered(spec) else (*table.notes, _NOT_COVERED)
     return Advice(_seen(design), spec, notes, pd.DataFrame(rows), level)
 
 
-def advice_of(spec: ModelSpec, design: Design, terms: Terms, level: float) -> pd.DataFrame:
-    """Return the same table for what was fitted, without widths that are only expected."""
-    return pd.DataFrame(_rows(spec, design, terms, None, level))
+def advice_of(
+    spec: ModelSpec, design: Design, terms: Terms, level: float, related: bool = False
+) -> pd.DataFrame:
+    """Return the same table for what was fitted, without widths that are only expected.
+
+    `related`: the table has models of one base, whatever the model spec makes of them.
+    """
+    return pd.DataFrame(_rows(spec, design, terms, None, level, related))
 
 
 def _rows(
-    spec: ModelSpec, design: Design, terms: Terms, accuracy: float | None, level: float
+    spec: ModelSpec,
+    design: Design,
+    terms: Terms,
+    accuracy: float | None,
+    level: float,
+    related: bool,
 ) -> list[dict[str, Any]]:
     if design.contamination is None:
         return _without_contamination()
@@ -154,7 +166,7 @@ def _rows(
         widths = expected_widths(pairs, spec, accuracy=accuracy, level=level, spillover=spilled)
         figures = widths.drop(columns=["model", "benchmark"])
         median, widest = figures.median(), figures.max()
-    found = [_direct(spec, design), *_spillover(design, terms), _confounding(spec, design)]
+    found = [_direct(spec, design), *_spillover(design, terms, related), _confounding(spec, design)]
     names = {
         "direct effect": "overfitting_direct",
         "spillover": "overfitting_spillover",
@@ -220,13 +232,13 @@ def _direct(spec: ModelSpec, design: Design) -> dict[str, Any]:
     return _row("direct effect", "in part" if missing else "yes", by, missing)
 
 
-def _spillover(design: Design, terms: Terms) -> list[dict[str, Any]]:
+def _spillover(design: Design, terms: Terms, related: bool) -> list[dict[str, Any]]:
     """Return what identifies spillover, and with the direct effect the total."""
     met = exposed(design)
     if not met.any():
         return [_row(e, "no", "", _NO_CONTAMINATION) for e in ("spillover", "total effect")]
     if design.lineage is None:
-        return _spillover_of_unrelated("spillover" in terms)
+        return _spillover_of_unrelated("spillover" in terms, related)
     twins = with_twins(design)
     alone = met & ~twins
     of_bases = controls(design)
@@ -276,16 +288,21 @@ def _spillover(design: Design, terms: Terms) -> list[dict[str, Any]]:
     ]
 
 
-def _spillover_of_unrelated(spilled: bool) -> list[dict[str, Any]]:
-    """Return the same where no bases are known."""
+def _spillover_of_unrelated(spilled: bool, related: bool) -> list[dict[str, Any]]:
+    """Return the same for a model spec that does not know bases."""
     wanted = (
         "of each exposed model another one of the same base that was less exposed, on the same"
         " benchmarks (a twin; column 'base'), and besides control benchmarks, to which neither was"
         " exposed"
     )
+    if related:
+        wanted = (
+            "a model spec with lineage and spillover, such as twins: the table has models of one"
+            " base (column 'base')"
+        )
     if not spilled:
         return [
-            _row("spillover", "no", "", f"{wanted}. {_OF_KIND}"),
+            _row("spillover", "no", "", wanted if related else f"{wanted}. {_OF_KIND}"),
             _row("total effect", "no", "", "what spillover needs"),
         ]
     by = "models of different mean contamination are otherwise alike"

@@ -25,6 +25,7 @@ from bayescontam.inference.findings import (
     which_items,
 )
 from bayescontam.inference.identification import EXPLAINED, EXPLAINED_TOTAL
+from bayescontam.inference.left_out_spillover import RELATED
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sensitivity import reported
@@ -295,7 +296,9 @@ def identified_section(fit: Fit) -> list[dict[str, Any]]:
     except BayescontamError:  # contamination was not known for sure, or names were shared
         return []
     terms = Terms(frozenset(fit.record["entered"]), ())
-    found = advice_of(fit.spec, design, terms, fit.level)
+    # Only fits of tables with related models have this check.
+    related = any(check.name == RELATED for check in fit.checks())
+    found = advice_of(fit.spec, design, terms, fit.level, related)
     return [{str(name): row[name] for name in row} for row in found.to_dict("records")]
 
 

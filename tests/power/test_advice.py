@@ -93,6 +93,12 @@ def test_related_models_of_one_exposure_identify_no_total():
         assert any(phrase in note for note in notes)
 
 
+def test_a_model_spec_that_leaves_bases_aside_is_what_is_missing():
+    found = bc.advise(table(TWINS, BASES), "hierarchical").table.set_index("effect")
+    assert found.loc["total effect", "identified"] == "no"
+    assert found.loc["spillover", "missing"].startswith("a model spec with lineage")
+
+
 def test_without_controls_they_are_what_is_missing():
     frame = table({"clean": {"exam": 0.0}, "met": {"exam": 0.5}}, BASES)
     found = bc.advise(frame).table.set_index("effect")
