@@ -74,7 +74,12 @@ def test_bad_tables_are_refused(frame: pd.DataFrame, message: str) -> None:
         Covariates.from_frame(frame)
 
 
-@given(st.lists(st.tuples(names(), names()), min_size=1, unique=True), st.data())
+def plain_names() -> st.SearchStrategy[str]:
+    """Return a strategy of names that are none beside others: 1.0 beside 1 is read as 1."""
+    return names().filter(lambda name: re.fullmatch(r"[0-9]+\.0+", name) is None)
+
+
+@given(st.lists(st.tuples(plain_names(), plain_names()), min_size=1, unique=True), st.data())
 def test_every_response_gets_its_own_covariate(
     keys: list[tuple[str, str]], data: st.DataObject
 ) -> None:
