@@ -11,7 +11,7 @@ from bayescontam.inference.checks import Check, make_check
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.model.build import BuiltModel
-from bayescontam.model.design import Design
+from bayescontam.model.design import Design, maybe_items
 from bayescontam.model.effect_names import EffectNames, effect_head
 from bayescontam.model.relatives import controls, exposed, with_twins
 
@@ -162,6 +162,7 @@ def _trials_check(built: BuiltModel) -> Check:
     single, repeated = design.n_single, len(design) - design.n_single
     bad, count = "", 0
     good = "All have a model-by-item effect." if repeated else "Every response has one trial."
+    counted = maybe_items(design.benchmark, design.item, design.n_trials)
     if built.spec.likelihood.trials == "items":
         good = "The trials of a row are taken for different items, as the model spec says."
     elif "eps" in built.terms and single:
@@ -177,6 +178,15 @@ def _trials_check(built: BuiltModel) -> Check:
             f"The repeated trials of {repeated} responses are taken for independent items. If they"
             " are answers to one item, intervals are too narrow: use model_by_item = true, with"
             " several items for each model."
+        )
+    elif "eps" in built.terms and counted.any():
+        count = int(counted.sum())
+        names = join_list([design.benchmarks[b] for b in np.flatnonzero(counted)], 3)
+        bad = (
+            f"A benchmark has few items and many trials of each ({names}). They are taken for"
+            " repeats of one item. If a row counts different items, as printed results by half or"
+            " by concept do, intervals are much too wide: set likelihood.trials = 'items' in a copy"
+            " of the model spec (aggregated has it)."
         )
     wanted = "no repeats without effect, no mixture"
     return make_check("Trials of responses", not count, count, wanted, good, bad)

@@ -42,7 +42,7 @@ _OTHERS = {
     Overfitting.INCONCLUSIVE: "For {subject} the {effect} is neither shown nor ruled out.",
     Overfitting.BORROWED: (
         "For {subject} the responses by themselves neither show nor rule out the {effect}: the"
-        " estimate rests on other models and benchmarks."
+        " estimate rests on other models and benchmarks, or on priors."
     ),
     Overfitting.SIGN_ASSUMED: (
         "For {subject} the {effect} is {range}, if contamination does not lower scores, as the"

@@ -83,7 +83,7 @@ EXPLAINED = {
     Overfitting.BORROWED: (
         "This model's own responses neither show nor rule out an effect, since they hold too little"
         " information or their own interval holds zero: the interval rests on other models and"
-        " benchmarks."
+        " benchmarks, or on priors."
     ),
     Overfitting.OPPOSITE: (
         "Scores fall with contamination, which memory does not explain: contaminated items may be"
@@ -124,7 +124,7 @@ EXPLAINED_TOTAL = EXPLAINED | {
     Overfitting.BORROWED: (
         "Models of the same base by themselves neither show nor rule out an effect, since they do"
         " not differ in exposure, or too little, or their own interval holds zero: the interval"
-        " rests on other bases and benchmarks."
+        " rests on other bases and benchmarks, or on priors."
     ),
 }
 """The same for total effects of models with a lineage."""

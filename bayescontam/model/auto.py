@@ -12,6 +12,7 @@ from bayescontam.data.measures import guess_column
 from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
+from bayescontam.model.design import maybe_items
 from bayescontam.model.exposure import refuse_idle_clean
 from bayescontam.model.lineage import BASE, CHECKPOINT, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
@@ -41,6 +42,11 @@ _TWINS = (
 _NO_TWINS = (
     "the effect is the total, but no models of one base differ in exposure on a benchmark that both"
     " answered: what spillover adds rests on its prior. A clean twin would identify it"
+)
+_REPEATS = (
+    "the trials of a row are taken for repeats of one item; if they are different items (a row"
+    " counts those of a half, or of a concept), use a model spec with likelihood.trials = 'items',"
+    " such as aggregated"
 )
 _ANCHORED = (
     "the clean models identify how difficult contaminated items are. The effect is that of an"
@@ -129,6 +135,13 @@ def _shared_bases(responses: Responses) -> int:
     return int((counts > 1).sum())
 
 
+def _counts_items(frame: pd.DataFrame) -> bool:
+    """Return whether trials of some benchmark's rows look as if they were different items."""
+    benchmark = pd.factorize(frame["benchmark"])[0]
+    item = pd.factorize(pd.MultiIndex.from_frame(frame[["benchmark", "item"]]))[0]
+    return bool(maybe_items(benchmark, item, frame["n_trials"].to_numpy(dtype=np.int64)).any())
+
+
 def _twins_differ(responses: Responses) -> bool:
     """Return whether models of one base differ in mean contamination on some benchmark."""
     frame = responses.frame
@@ -192,6 +205,8 @@ def choose_spec(
         spec = load_model(model)
         refuse_idle_clean(spec, clean)
     spec = spec_with_priors(spec, priors or {})
+    if spec.likelihood.has_model_by_item and _counts_items(table.frame):
+        notes.append(_REPEATS)
     if spec.contamination.form != "none":
         notes += constant_contamination(table)
     return spec, replace(table, notes=(*table.notes, *notes))

@@ -68,6 +68,20 @@ class Centring:
         )  # fmt: skip
 
 
+_FEW_ITEMS, _MANY_TRIALS = 5, 20
+"""Items of a benchmark up to which, and mean trials from which, a row may count different items."""
+
+
+def maybe_items(benchmark: IntArray, item: IntArray, n_trials: IntArray) -> NDArray[np.bool_]:
+    """Return for which benchmarks trials of rows look like different items, (benchmark,)."""
+    # So are printed results by half or by concept: few rows a benchmark, each of many trials.
+    size = np.bincount(benchmark)
+    of_item = np.unique(item, return_index=True)[1]
+    items = np.bincount(benchmark[of_item], minlength=len(size))
+    trials = np.bincount(benchmark, n_trials) / np.maximum(size, 1)
+    return np.asarray((items <= _FEW_ITEMS) & (trials >= _MANY_TRIALS))
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Design:
     """Responses as arrays. Rows with one trial come first, repeated ones after them."""

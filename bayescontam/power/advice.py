@@ -361,7 +361,7 @@ def _seen(design: Design) -> str:
         return f"{text} No model was exposed to any item."
     spread = f"{dose.min():.2g}" + (f" to {dose.max():.2g}" if np.ptp(dose) > 0.005 else "")
     return (
-        f"{text} Exposed: {int(met.sum())} of {_count(int(design.answered.sum()), 'score')} (a"
+        f"{text} Exposed: {int(met.sum()):,} of {_count(int(design.answered.sum()), 'score')} (a"
         f" model on a benchmark), mean contamination {spread}: {_named(design, met)}."
     )
 
@@ -372,7 +372,7 @@ def _count(number: int, what: str) -> str:
 
 def _counted(which: BoolArray, of: BoolArray) -> str:
     count, total = int(which.sum()), int(of.sum())
-    return f"{count} of {total} exposed score{'s' if total > 1 else ''}"
+    return f"{count:,} of {total:,} exposed score{'s' if total > 1 else ''}"
 
 
 def _named(design: Design, which: BoolArray) -> str:

@@ -17,6 +17,7 @@ from bayescontam.inference.checks import (
     sampling_checks,
 )
 from bayescontam.inference.design_checks import SPILLOVER, design_checks
+from bayescontam.model.auto import choose_spec
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
@@ -232,6 +233,31 @@ def test_repeats_without_their_effect_are_reported(tmp_path):
     check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
     assert check.outcome is Outcome.CAUTION
     assert "taken for independent items" in check.sentence
+
+
+def notes_of(frame: pd.DataFrame) -> tuple[str, ...]:
+    return choose_spec("auto", Responses.from_frame(frame))[1].notes
+
+
+def test_rows_that_may_count_different_items_are_reported():
+    """Printed results by half: two rows a benchmark, of a hundred items each."""
+    frame = simulate(0, models=2, items=2, trials=100).responses
+    b = build(load_model("hierarchical"), Responses.from_frame(frame))
+    check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
+    assert check.outcome is Outcome.CAUTION
+    assert "likelihood.trials = 'items'" in check.sentence
+    assert "likelihood.trials" in " ".join(
+        choose_spec("auto", Responses.from_frame(frame))[1].notes
+    )
+    # Ten generations of many items are repeats, and so are a hundred of many.
+    for trials, items in ((100, 20), (10, 2)):
+        frame = simulate(0, models=2, items=items, trials=trials).responses
+        b = build(load_model("hierarchical"), Responses.from_frame(frame))
+        check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
+        assert check.outcome is Outcome.PASSED
+        assert "likelihood" not in " ".join(
+            choose_spec("auto", Responses.from_frame(frame))[1].notes
+        )
 
 
 def design(frame: pd.DataFrame, reference: float) -> dict[str, Check]:
