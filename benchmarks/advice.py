@@ -14,43 +14,30 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 import bayescontam as bc
+from benchmarks.interference import Layout
 
 
-def design(rng: np.random.Generator) -> pd.DataFrame:
-    """Return a table of a random design, with answers of models with known effects."""
-    items, controls = int(rng.choice([60, 120])), int(rng.choice([0, 2]))
-    exams, direct, spillover = int(rng.choice([1, 2])), rng.normal(0.5, 0.7), rng.normal(0.7, 1.0)
-    rows = []
-    for base in range(int(rng.choice([1, 2]))):
-        level, twins = rng.normal(0, 0.5), bool(rng.random() < 0.7)
-        for k, exposed in enumerate([False, True] if twins else [True]):
-            training = level + rng.normal(0, 0.15)
-            for b in range(exams + controls):
-                dose = 0.5 * (exposed and b < exams)
-                hard = np.random.default_rng(b).normal(0, 1, items)
-                d = (np.arange(items) < dose * items) * 1.0
-                clean = training + rng.normal(0, 0.12) - hard
-                p = expit(clean + direct * d + spillover * dose)
-                total = float((p - expit(clean)).mean())
-                rows += [
-                    {"model": f"m{base}{k}", "base": f"base{base}", "benchmark": f"b{b}",
-                     "item": f"b{b}i{i}", "correct": int(rng.random() < p[i]),
-                     "contamination": d[i], "total": total}
-                    for i in range(items)
-                ]  # fmt: skip
-    frame = pd.DataFrame(rows)
-    alone = frame.groupby("base")["model"].transform("nunique") == 1
-    return frame.assign(base=frame["base"].where(~alone, ""))
+def design(rng: np.random.Generator) -> Layout:
+    """Return a random design: bases with an exposed model, most with a clean twin."""
+    models = []
+    for base in "ab"[: int(rng.choice([1, 2]))]:
+        twins = bool(rng.random() < 0.7)
+        models += [(base, False), (base, True)] if twins else [("", True)]
+    exams, controls, items = (int(rng.choice(sizes)) for sizes in ([1, 2], [0, 2], [60, 120]))
+    return Layout(models, exams, controls, items=items)
 
 
 def compared(number: int) -> dict[str, object]:
     """Return what is expected of a design, and what its fit shows."""
-    frame = design(np.random.default_rng([7, number]))
-    truth = frame[frame["contamination"] > 0].groupby(["model", "benchmark"])["total"].first()
-    table = frame.drop(columns="total")
+    rng = np.random.default_rng([7, number])
+    layout = design(rng)
+    frame = layout.table()
+    correct, true = layout.answered(frame, rng.normal(0.7, 1.0), rng.normal(0.5, 0.7), rng)
+    table = frame.assign(correct=correct)
+    dose = frame.groupby(["model", "benchmark"])["contamination"].mean()
+    truth = true.loc[dose.index[dose > 0], "total"]
     advice = bc.advise(table).table.set_index("effect")
     fit = bc.fit(table, seed=number, draws=500, tune=500, chains=2)
     found = fit.estimands().set_index(["model", "benchmark"])

@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,7 +38,7 @@ from bayescontam.power.advice import advice_of
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 
-ITEMS, SHARE = 120, 0.5
+SHARE = 0.5  # of an exam's items, contaminated
 SPILLOVER, SLOPES = (0.0, 0.5, 1.5), (0.0, 1.0)
 TRAINING, TWIN, BASES = 0.15, 0.12, 0.5
 """Spreads of what training changes everywhere, of twins, and of bases' abilities."""
@@ -49,67 +50,76 @@ COLUMNS = [
     "design", "spillover", "direct", "table", "model", "benchmark", "effect", "total",
     "direct_effect", "mean", "ci_low", "ci_high", "identified", "verdict", "diverged", "left_out",
 ]  # fmt: skip
-# Models as (base, whether it was exposed to the exams), number of exams, number of controls.
+
+
+class Layout(NamedTuple):
+    """Which models are exposed to which benchmarks."""
+
+    models: list[tuple[str, bool]]  # base, empty if none, and whether exposed to the exams
+    exams: int
+    controls: int
+    declared: bool = False  # whether unexposed models are declared clean (column 'clean')
+    items: int = 120
+
+    def table(self) -> pd.DataFrame:
+        """Return the table without answers."""
+        rows = []
+        for (m, (base, met)), b in product(
+            enumerate(self.models), range(self.exams + self.controls)
+        ):
+            for i in range(self.items):
+                dose = float(met and b < self.exams and i < SHARE * self.items)
+                row = {"model": f"m{m}", "benchmark": f"b{b}", "item": f"b{b}i{i}"}
+                rows.append(
+                    row
+                    | {"contamination": dose, "correct": i % 2}
+                    | ({"base": base} if base else {})
+                    | ({"clean": 1 - met} if self.declared else {})
+                )
+        return pd.DataFrame(rows)
+
+    def answered(
+        self, frame: pd.DataFrame, spillover: float, slope: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, pd.DataFrame]:
+        """Return answers to the rows of a table, and the true effects of each pair."""
+        benchmarks = frame["benchmark"].unique()
+        bases = {base or f"own{m}": rng.normal(0, BASES) for m, (base, _) in enumerate(self.models)}
+        level = dict(zip(benchmarks, rng.normal(0, 0.5, len(benchmarks)), strict=True))
+        own = {
+            f"m{m}": bases[base or f"own{m}"] + rng.normal(0, TRAINING)
+            for m, (base, _) in enumerate(self.models)
+        }
+        pair = {key: rng.normal(0, TWIN) for key in product(own, benchmarks)}
+        items = frame["item"].unique()
+        hard = dict(zip(items, rng.normal(0, 1, len(items)), strict=True))
+        clean = np.array(
+            [
+                own[m] + level[b] + pair[m, b] - hard[i]
+                for m, b, i in zip(frame["model"], frame["benchmark"], frame["item"], strict=True)
+            ]
+        )
+        dose = frame["contamination"].to_numpy()
+        mean = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
+        p = expit(clean + slope * dose + spillover * mean)
+        effects = {"total": p - expit(clean), "direct_effect": p - expit(clean + spillover * mean)}
+        true = pd.DataFrame(effects).groupby([frame["model"], frame["benchmark"]]).mean()
+        return rng.binomial(1, p), true
+
+
+_PAIRS = [(base, met) for base in "abc" for met in (False, True)]
 DESIGNS = {
-    "items only": ([("", True)] * 3, 1, 0),
-    "clean models": ([("", True)] * 2 + [("", False)] * 2, 1, 0),
-    "twins": ([("a", False), ("a", True)], 1, 0),
-    "controls, no twin": ([("a", True), ("a", True)], 1, 3),
-    "twins and controls": ([(base, met) for base in "abc" for met in (False, True)], 2, 2),
-    "all": ([(base, met) for base in "abc" for met in (False, True)], 2, 2),
-}  # fmt: skip
-DECLARED = ("clean models", "all")
-"""Designs whose unexposed models are declared clean (column 'clean')."""
-
-
-def layout(name: str) -> pd.DataFrame:
-    """Return the table of a design without answers."""
-    models, exams, controls = DESIGNS[name]
-    rows = []
-    for (m, (base, met)), b in product(enumerate(models), range(exams + controls)):
-        for i in range(ITEMS):
-            dose = float(met and b < exams and i < SHARE * ITEMS)
-            row = {"model": f"m{m}", "benchmark": f"b{b}", "item": f"b{b}i{i}"}
-            rows.append(
-                row
-                | {"contamination": dose, "correct": i % 2}
-                | ({"base": base} if base else {})
-                | ({"clean": 1 - met} if name in DECLARED else {})
-            )
-    return pd.DataFrame(rows)
-
-
-def answered(
-    name: str, frame: pd.DataFrame, spillover: float, slope: float, rng: np.random.Generator
-) -> tuple[np.ndarray, pd.DataFrame]:
-    """Return answers to the rows of a design, and the true effects of each pair."""
-    models, _, _ = DESIGNS[name]
-    benchmarks = frame["benchmark"].unique()
-    bases = {base or f"own{m}": rng.normal(0, BASES) for m, (base, _) in enumerate(models)}
-    level = dict(zip(benchmarks, rng.normal(0, 0.5, len(benchmarks)), strict=True))
-    own = {
-        f"m{m}": bases[base or f"own{m}"] + rng.normal(0, TRAINING)
-        for m, (base, _) in enumerate(models)
-    }
-    pair = {key: rng.normal(0, TWIN) for key in product(own, benchmarks)}
-    hard = dict(zip(frame["item"].unique(), rng.normal(0, 1, frame["item"].nunique()), strict=True))
-    clean = np.array(
-        [
-            own[m] + level[b] + pair[m, b] - hard[i]
-            for m, b, i in zip(frame["model"], frame["benchmark"], frame["item"], strict=True)
-        ]
-    )
-    dose = frame["contamination"].to_numpy()
-    mean = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
-    p = expit(clean + slope * dose + spillover * mean)
-    effects = {"total": p - expit(clean), "direct_effect": p - expit(clean + spillover * mean)}
-    true = pd.DataFrame(effects).groupby([frame["model"], frame["benchmark"]]).mean()
-    return rng.binomial(1, p), true
+    "items only": Layout([("", True)] * 3, 1, 0),
+    "clean models": Layout([("", True)] * 2 + [("", False)] * 2, 1, 0, declared=True),
+    "twins": Layout([("a", False), ("a", True)], 1, 0),
+    "controls, no twin": Layout([("a", True), ("a", True)], 1, 3),
+    "twins and controls": Layout(_PAIRS, 2, 2),
+    "all": Layout(_PAIRS, 2, 2, declared=True),
+}
 
 
 def fitted(name: str, wanted: Iterable[tuple[int, float, float]]) -> Iterator[pd.DataFrame]:
     """Yield a row for each exposed pair, for each number of a table, spillover and slope."""
-    frame = layout(name)
+    frame = DESIGNS[name].table()
     first = Responses.from_frame(frame)
     frame = first.frame.drop(columns=["n_correct", "n_trials"]).assign(correct=0)
     spec, _ = compose_spec(first)
@@ -120,7 +130,7 @@ def fitted(name: str, wanted: Iterable[tuple[int, float, float]]) -> Iterator[pd
     direct = engine_of(DIRECT_ONLY, "nutpie", first, moving=False) if "base" in frame else None
     for number, spillover, slope in wanted:
         rng = np.random.default_rng([number, int(10 * spillover), int(10 * slope)])
-        correct, true = answered(name, frame, spillover, slope, rng)
+        correct, true = DESIGNS[name].answered(frame, spillover, slope, rng)
         responses = Responses.from_frame(frame.assign(correct=correct))
         drawn = sampler.draw(responses, number, SAMPLING)
         found = estimands_of(drawn, rng)
