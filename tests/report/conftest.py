@@ -75,6 +75,17 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     ):  # fmt: skip
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chrome = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    class Loading(webdriver.Chrome):
+        """Chrome whose pages are whole when `get` returns."""
+
+        def get(self, url: str) -> None:
+            """Open a page; chromedriver's own returns before its end once in some 40 at load."""
+            super().get(url)
+            state = "return document.readyState == 'complete' && location.href"
+            WebDriverWait(self, 120, 0.05).until(lambda page: page.execute_script(state) == url)
+
+    chrome = Loading(options, webdriver.ChromeService(driver))
     yield chrome
     chrome.quit()

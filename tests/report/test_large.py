@@ -249,7 +249,7 @@ def test_nothing_overflows(opened: Any) -> None:
 
     script = "const d = document.documentElement; return d.scrollWidth - d.clientWidth"
     assert opened.execute_script(script) <= 0
-    waiting = WebDriverWait(opened, 10)  # tables get their tools when they are unfolded
+    waiting = WebDriverWait(opened, 120)  # tables get their tools when they are unfolded
     waiting.until(lambda page: len(page.find_elements("css selector", ".tools")) == TOOLS)
     assert opened.execute_script(script) <= 0
 
