@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from bayescontam.report.fit_page import write_report
-from tests.report import test_page
+from tests.support.browser import browser as browser
 from tests.support.made_fit import made_fit
 
-browser = test_page.browser  # the fixture
 MODELS, BENCHMARKS, ITEMS = 100, 30, 10
 FEW, DEFAULT = 400, 6000
 """Draws of a fit, in two chains; the second are as many as a fit has by default."""

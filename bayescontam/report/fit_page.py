@@ -54,6 +54,8 @@ FEWEST_ITEMS, MOST_ITEMS = 10, 200
 """Items that the page lists, the worst fitting first: these, or all suspects in between."""
 MOST_BENCHMARKS = 12
 """Benchmarks with a picture of what is assumed of contaminated items."""
+MOST_ASSUMED = 1000
+"""Pairs of which the page has total effects by what is assumed of spillover."""
 MOST_WITHIN = 1000
 """Rows of rankings within benchmarks up to which the page has these tables."""
 MOST_PAIRS = 30
@@ -315,11 +317,13 @@ def assumed_section(fit: Fit) -> dict[str, Any] | None:
             {
                 "model": model, "benchmark": benchmark, "sign": first["sign"],
                 "at": {place: at[place] for place in _PLACES},
-                "mean": at[PUBLISHED.mu]["mean"],
+                "total_effect": at[PUBLISHED.mu]["mean"],
             }
         )  # fmt: skip
     return {
-        "table": longest_rows(pd.DataFrame(rows), "mean", "spillover-assumed"),
+        "table": longest_rows(
+            pd.DataFrame(rows), "total_effect", "spillover-assumed", MOST_ASSUMED
+        ),
         "locations": _PLACES,
         "published": PUBLISHED.mu,
         "sd": PUBLISHED.sigma,

@@ -50,12 +50,14 @@ def in_file(file: str) -> str:
     return f"{file}.csv of 'bayescontam report --tables'"
 
 
-def longest_rows(table: pd.DataFrame, score: str, file: str) -> dict[str, Any]:
+def longest_rows(
+    table: pd.DataFrame, score: str, file: str, most: int = MOST_LISTED
+) -> dict[str, Any]:
     """Return the rows of a table that the page has, those of the largest scores."""
     shown, note = table, ""
-    if len(table) > MOST_LISTED:
+    if len(table) > most:
         size = table[score].abs().sort_values(ascending=False, kind="stable")
-        shown = table.loc[size.index[:MOST_LISTED].sort_values()]
+        shown = table.loc[size.index[:most].sort_values()]
         said = effect_words(score)
         note = (
             f"Only {len(shown):,} of {len(table):,} rows are on the page (largest {said}). All:"

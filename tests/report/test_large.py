@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayescontam.inference import tables
 from bayescontam.inference.result import Fit
-from bayescontam.report import ability_figures, effect_figures, fit_page, format
+from bayescontam.report import ability_figures, effect_figures, fit_page
 from bayescontam.report.fit_page import reference_text, render, write_report
 from bayescontam.report.format import Names, longest_rows
 from tests.support.made_fit import made_fit
@@ -125,12 +125,9 @@ def test_a_map_has_the_largest_first_and_says_what_it_lacks() -> None:
     assert set(benchmarks) == set(sizes.nlargest(60).index)
 
 
-def test_rows_beyond_what_fits_are_left_to_files(
-    large: Fit, headline: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(format, "MOST_LISTED", 10)
+def test_rows_beyond_what_fits_are_left_to_files(large: Fit) -> None:
     slopes = tables.slopes(large)
-    known = longest_rows(slopes, "slope", "slopes")
+    known = longest_rows(slopes, "slope", "slopes", most=10)
     largest = set(slopes["slope"].abs().nlargest(10))
     assert {abs(row["slope"]) for row in known["rows"]} == largest
     assert known["of"] == 390
@@ -188,6 +185,7 @@ def test_the_page_of_a_thousand_models_is_small_and_can_be_searched() -> None:
         assert table.count("</tr>") >= 1500
     assert "Others alike" in ranks
     assert "of 1,124,250 pairs of models" in ranks
+    assert "Only 1,000 of 1,350 rows are on the page (largest total effect)." in html
 
 
 def test_progress_is_shown(large: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

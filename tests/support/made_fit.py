@@ -80,7 +80,12 @@ def _in_chains(prior: xr.Dataset, shape: tuple[int, int]) -> xr.Dataset:
         for name, v in prior.data_vars.items()
     }
     coords = {dim: prior[dim] for dim in prior.coords if dim not in ("chain", "draw")}
-    return xr.Dataset(data, coords)
+    return xr.Dataset(data, coords | _numbers(shape))
+
+
+def _numbers(shape: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Return the coordinates that a sampler gives to chains and draws."""
+    return {dim: np.arange(size) for dim, size in zip(("chain", "draw"), shape, strict=True)}
 
 
 def _stats(shape: tuple[int, int]) -> xr.Dataset:
@@ -92,7 +97,8 @@ def _stats(shape: tuple[int, int]) -> xr.Dataset:
             "diverging": (dims, none),
             "reached_max_treedepth": (dims, none),
             "energy": (dims, energy),
-        }
+        },
+        coords=_numbers(shape),
     )
 
 
