@@ -94,6 +94,7 @@ def recovery_cases() -> list[Case]:
     """Return a case for every shipped model spec, and some with repeated trials."""
     own = {
         "aggregated": {"items": (240, 240)},
+        "anchored_by_pair": {"trials": 3},
         "spillover": {"items": (40, 40, 40)},
         "two_parameter": {"models": 10, "items": (40, 40)},
     }

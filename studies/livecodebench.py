@@ -29,30 +29,12 @@ SITES = ("livecodebench-leetcode", "livecodebench-atcoder")
 """CodeForces has 9 problems, too few to hold any out."""
 NEEDED = (*CELL, "item", "n_correct", "n_trials", "contamination")
 RAW, BOOTSTRAP = "raw", "bootstrap"
-UNPOOLED: dict[str, dict[str, Any]] = {
-    "ability": {"pooling": "none"},
-    "contamination": {"pooling": "none"},
-    # Wide, and centred at an accuracy of about 0.1 on an item of mean difficulty.
-    "priors": {"theta": {"family": "normal", "mu": -2.0, "sigma": 4.0}},
-    # A spread of its own would be too small for each of many models of one family, to whose
-    # common strengths and weaknesses the difficulties of items that they answered bend.
-    "likelihood": {"model_by_item": "shared"},
-}
-"""Every pair of model and site has an ability and a slope of its own."""
-CHANGES: dict[str, dict[str, Any]] = {
-    # Responses are held out at random, so that which ones a model lacks informs on nothing.
-    "anchored": {"difficulty": {"selection": "ignored"}},
-    "anchored-unpooled": {
-        "difficulty": {"selection": "ignored"},
-        **UNPOOLED,
-    },
-    "anchored-by-pair": {
-        "difficulty": {"selection": "ignored", "discrimination": "by_pair"},
-        **UNPOOLED,
-    },
-}
-"""What estimators change in the model spec `anchored`."""
-ESTIMATORS = (RAW, BOOTSTRAP, "anchored", "anchored-unpooled", "anchored-by-pair")
+SPECS = ("anchored", "anchored_by_pair")
+"""Model specs whose predictions are held against the truth."""
+# Responses are held out at random, so that which ones a model lacks informs on nothing.
+CHANGES: dict[str, dict[str, Any]] = {"difficulty": {"selection": "ignored"}}
+"""What is changed in these model specs."""
+ESTIMATORS = (RAW, BOOTSTRAP, *SPECS)
 RESULTS, SETTINGS = "predictions.csv", "settings.json"
 _Z = 1.96
 
@@ -127,9 +109,9 @@ def predict(table: pd.DataFrame, name: str, split: int, sampling: SamplingSpec) 
 
 
 def model_of(name: str) -> bc.ModelSpec:
-    """Return the model spec `anchored` with the changes of an estimator."""
-    content = bc.load_model("anchored").model_dump()
-    for block, values in CHANGES[name].items():
+    """Return a shipped model spec with the changes of this study."""
+    content = bc.load_model(name).model_dump()
+    for block, values in CHANGES.items():
         content[block] |= values
     return bc.ModelSpec.model_validate(content)
 

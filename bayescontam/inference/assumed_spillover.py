@@ -6,13 +6,15 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam._types import FloatArray
+from bayescontam._types import BoolArray, FloatArray
 from bayescontam.inference.estimands import Items, Population, Reference, reference_levels
 from bayescontam.inference.posterior import Draws, accuracy, log_odds, response_guess
 from bayescontam.inference.sensitivity import sign_by_assumption
 from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
+from bayescontam.model.design import Design
 from bayescontam.model.predictor import contamination_shift
+from bayescontam.model.relatives import exposed, with_twins
 
 LOCATIONS = (-1.0, -0.5, 0.0, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 """Locations of the prior of the coefficient of spillover, log-odds if exposed to all items."""
@@ -51,18 +53,20 @@ def assumed_spillover(
     rng: np.random.Generator | None = None,
     sampled: bool = False,
 ) -> xr.Dataset | None:
-    """Compute total effects by the location of the prior of spillover; None where it is fitted.
+    """Compute total effects by the location of the prior of spillover, where nothing shows it.
 
-    Dims (location, model, benchmark): ``mean``, ``low``, ``high`` and ``p_positive`` of the total
-    effect; and of each pair ``sign_at``, the location at which its sign becomes uncertain.
+    Of fits without spillover for every pair that was exposed, of fits with lineage for those
+    without a twin; None where there are no such pairs. Dims (location, model, benchmark):
+    ``mean``, ``low``, ``high`` and ``p_positive`` of the total effect; and of each pair
+    ``sign_at``, the location at which its sign becomes uncertain.
     """
     # Data without twins hold no information on the coefficient: its posterior is its prior,
-    # independent of all that was fitted, and each draw gets one of its own.
+    # independent of the score that was fitted, and each draw gets one of its own.
     design = built.design
-    if draws.spillover is not None or draws.beta is None or design.additive:
+    if draws.beta is None or design.additive:
         return None
-    dose = design.pair_dose
-    if not (dose > 0).any():
+    alone = _without_twin(design, fitted=draws.spillover is not None)
+    if not alone.any():
         return None
     rng = np.random.default_rng(0) if rng is None else rng
     population = Population.of(built, items, sampled)
@@ -73,7 +77,7 @@ def assumed_spillover(
     for part in population.parts(draws.thinned(MOST_DRAWS), rng):
         eta = log_odds(part, seen.design)
         observed = population.means("benchmark", accuracy(part, seen, eta=eta), part)
-        clean = eta + contamination_shift(part.effects, seen.design, wanted)
+        clean = eta + contamination_shift(part.effects, seen.design, wanted, spilled=False)
         unmet = wanted * ~seen.design.clean[seen.design.model] - seen.design.cell_contamination
         away = PUBLISHED.sigma * rng.standard_normal(len(part))
         guess = response_guess(part, seen.spec, seen.design)
@@ -89,13 +93,12 @@ def assumed_spillover(
     positive = (total > 0).mean(axis=0)
     sign_at = np.full(shape[1:], np.nan)
     signs = np.full(shape[1:], "", dtype=object)
-    for cell in np.argwhere(dose > 0):
+    for cell in np.argwhere(alone):
         at = sign_by_assumption(np.array(LOCATIONS), positive[:, *cell], PUBLISHED.mu, level)
         sign_at[tuple(cell)], signs[tuple(cell)] = at
-    known = dose > 0
     dims = ("location", "model", "benchmark")
     data = {
-        name: (dims, np.where(known, values, np.nan))
+        name: (dims, np.where(alone, values, np.nan))
         for name, values in (
             ("mean", total.mean(axis=0)), ("low", low), ("high", high), ("p_positive", positive),
         )
@@ -104,6 +107,15 @@ def assumed_spillover(
     result = xr.Dataset(data, coords)
     said = {"sign_at": (dims[1:], sign_at), "sign": (dims[1:], signs.astype(str))}
     return result.assign(said | {"prior_sd": PUBLISHED.sigma})
+
+
+def _without_twin(design: Design, fitted: bool) -> BoolArray:
+    """Return which exposed pairs do not show by a twin what spillover adds, (model, benchmark)."""
+    if not fitted:
+        return exposed(design)
+    if design.lineage is None:  # models of other exposure show one coefficient for all
+        return np.zeros(design.answered.shape, dtype=bool)
+    return exposed(design) & ~with_twins(design)
 
 
 def assumed_table(group: xr.Dataset | None) -> pd.DataFrame:

@@ -529,8 +529,10 @@ class Fit(Stored):
             standard deviation is that of coefficients of published twins, 1.3, whose mean is
             0.7): ``mean``, ``low``, ``high`` (equal-tailed interval at the level of the fit) and
             ``p_positive`` of the total effect; ``sign_at``, the nearest location at which its
-            sign becomes certain or uncertain, and ``sign``, all of them in words. Empty where
-            spillover is estimated, or nobody was contaminated.
+            sign becomes certain or uncertain, and ``sign``, all of them in words. Of a fit with
+            lineage only exposed pairs without a twin, whose own estimate rests on other bases
+            and benchmarks. Empty where twins, or one coefficient for all, show spillover, or
+            nobody was exposed.
         """
         known = self.data[ASSUMED].to_dataset() if ASSUMED in self.data else None
         return assumed_table(known)

@@ -53,7 +53,8 @@ def _used(spec: ModelSpec) -> Iterator[str]:
         yield "theta"
     else:
         yield from ("mu_bar", "sigma_mu") if by_concept else ("mu",)
-        yield from ("sigma_a", "sigma_theta")
+        yield from ("sigma_a",) if spec.ability.pooling == "partial" else ()
+        yield "sigma_theta"
         if spec.ability.lineage != "none" and spec.ability.twins == "similar":
             yield from ("sigma_t", "sigma_twin")
             if spec.ability.checkpoints == "walk":

@@ -22,6 +22,7 @@ from bayescontam.model.transforms import (
     rough_bases,
     rough_difficulties,
     rough_discriminations,
+    rough_discriminations_of_pairs,
     rough_slopes,
     rough_spillover,
     rough_training,
@@ -48,7 +49,8 @@ def add_effects(
     delta = _difficulties(to, fixed)
     confounded = delta if fixed else None
     related = design.lineage is not None
-    theta = None if related else _abilities(to, delta)
+    alpha_pair = _discriminations_of_pairs(to)
+    theta = None if related else _abilities(to, delta, alpha_pair)
     increments = _increments(to)
     unit = None if increments is None else _cumulative_dose(increments, design, doses)
     beta = _slopes(to, unit, confounded)
@@ -62,7 +64,7 @@ def add_effects(
         "psi": None if psi is None else psi.ravel(),
         "delta": delta,
         "alpha": _discriminations(to),
-        "alpha_pair": _discriminations_of_pairs(to),
+        "alpha_pair": None if alpha_pair is None else alpha_pair.ravel(),
         "increments": increments,
         "kappa": _confounding(to, confounded),
         "gamma": to.variable("gamma") if "gamma" in terms else None,
@@ -121,7 +123,7 @@ class _Context:
         return values[self.design.benchmark_of_unit]
 
 
-def _abilities(to: _Context, difficulty: Tensor | None) -> Tensor:
+def _abilities(to: _Context, difficulty: Tensor | None, rate: Tensor | None) -> Tensor:
     """Add ``theta``, dims (model, unit): log-odds of accuracy at mean contamination."""
     # Abilities, and the means that they vary around, are sampled less the mean difficulty of the
     # items at hand: that difference is what data identify. Abilities and difficulties themselves
@@ -129,11 +131,30 @@ def _abilities(to: _Context, difficulty: Tensor | None) -> Tensor:
     # more models, the longer and thinner a posterior is in that direction.
     design = to.design
     dims = ("model", design.unit_dim)
+    hard = _mean_difficulties(design, difficulty)
     if to.spec.ability.pooling == "none":
         return to.variable("theta", dims=dims)
-    hard = _mean_difficulties(design, difficulty)
-    center = _unit_means(to, hard)
-    return _around_means("theta", "a", to, center, to.abilities(), to.of_units(hard), dims)
+    center, lift = _unit_means(to, hard), to.of_units(hard)
+    if rate is not None and "a" not in to.terms and "sigma_theta" in to.terms:
+        return _scaled_abilities(to, center, lift, rate, dims)
+    return _around_means("theta", "a", to, center, to.abilities(), lift, dims)
+
+
+def _scaled_abilities(
+    to: _Context, center: Tensor, lift: Tensor | None, rate: Tensor, dims: tuple[str, str]
+) -> Tensor:
+    """Add abilities around the means of units, sampled as what they are at the `rate` of pairs."""
+    # Data identify log-odds, the products of discrimination and ability above mean difficulty.
+    design, scale = to.design, to.spread("sigma_theta")
+    if design.by != "benchmark":
+        rate = rate[:, design.benchmark_of_unit]
+    above: Any = 0.0 if lift is None else lift
+    stretch = stretch_of_items(design)[design.benchmark_of_unit]
+    transform = to.abilities().stretched(stretch).transform()
+    level = pm.Normal(
+        "theta_level", rate * (center - above), rate * scale, dims=dims, default_transform=transform
+    )
+    return pm.Deterministic("theta", level / rate + above, dims=dims)
 
 
 def _mean_difficulties(design: Design, difficulty: Tensor | None) -> Tensor | None:
@@ -504,8 +525,9 @@ def _discriminations_of_pairs(to: _Context) -> Tensor | None:
     if "alpha_pair" not in to.terms:
         return None
     scale = to.spread("sigma_alpha")
-    log = pm.Normal("log_alpha_pair", 0.0, scale, dims=_CELLS)
-    return pm.Deterministic("alpha_pair", pt.exp(log), dims=_CELLS).ravel()
+    transform = rough_discriminations_of_pairs(to.design, to.overdispersed).transform()
+    log = pm.Normal("log_alpha_pair", 0.0, scale, dims=_CELLS, default_transform=transform)
+    return pm.Deterministic("alpha_pair", pt.exp(log), dims=_CELLS)
 
 
 def _increments(to: _Context) -> Tensor | None:

@@ -44,7 +44,7 @@ def plan_terms(spec: ModelSpec, design: Design) -> Terms:
 
 def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
     """Yield every effect the spec requests, with a reason if it cannot enter."""
-    if spec.ability.pooling == "partial":
+    if spec.ability.pooling != "none":
         yield from _ability(spec, design)
     if spec.contamination.form != "none":
         yield "beta", None
@@ -73,8 +73,9 @@ def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]
     cells = np.unique(cells)
     n_cells, unit = len(cells), spec.ability.by
     several = int((np.bincount(cells // n_units) > 1).sum())
-    few = f"a general ability needs at least 3 {who}s that answered 2 {unit}s (here {several})"
-    yield "a", few if several < FEWEST else None
+    if spec.ability.pooling == "partial":
+        few = f"a general ability needs at least 3 {who}s that answered 2 {unit}s (here {several})"
+        yield "a", few if several < FEWEST else None
     few = f"a spread of abilities needs at least 3 pairs of {who} and {unit} (here {n_cells})"
     if design.lineage is not None and len(design.lineage.bases) < 2:
         # The abilities of one base are the means of units themselves.

@@ -18,6 +18,7 @@ _LEAST = 1e-6
 """Least information of a repeated response; of one that is held out: standard error 1,000."""
 _STEPS = 8  # Newton's steps to difficulties; more change their standard errors by a few per cent
 _NOTHING = 1e-9  # length of a vector that is zero but for rounding
+_LEVEL = 1 / 4**2  # prior precision of a pair's log-odds on an item of difficulty 0
 _DIFFER = 0.3  # spread of abilities and of slopes around their means, to the nearest guess
 
 
@@ -354,6 +355,43 @@ def rough_discriminations(design: Design, overdispersed: bool) -> LinearisedEsti
     )  # fmt: skip
     # Less what the item's difficulty, of a prior standard deviation of 1, explains as well.
     return _weighted(score, np.maximum(square - crossed**2 / (own + 1.0), 0.0))
+
+
+def rough_discriminations_of_pairs(design: Design, overdispersed: bool) -> LinearisedEstimate:
+    """Estimate the log of each pair's discrimination by Newton's steps, dims (model, benchmark)."""
+    # Together with what the pair's log-odds are at difficulty 0, given rough difficulties. Pairs
+    # are few: where they inform little, coordinates that are not standardised by their spread make
+    # a funnel with it.
+    rough = rough_difficulties(design, overdispersed)
+    difficulty = (rough.estimate / (1.0 + rough.se**2))[design.item]
+    pair, shape = design.model_benchmark, (len(design.models), len(design.benchmarks))
+    level, log, score, known = np.zeros((4, *shape))
+    for _ in range(_STEPS):
+        by_log = -np.exp(log).ravel()[pair] * difficulty
+        p = np.clip(1 / (1 + np.exp(-level.ravel()[pair] - by_log)), 1e-4, 1 - 1e-4)
+        information = p * (1 - p) * design.n_trials
+        residual = design.n_correct - design.n_trials * p
+        if overdispersed:
+            fewer = 1 + np.where(design.n_trials > 1, information * _spread(design) ** 2, 0.0)
+            information, residual = information / fewer, residual / fewer
+        slope, at_0, own, crossed, square = (
+            np.bincount(pair, values, minlength=log.size).reshape(shape)
+            for values in (
+                residual * by_log, residual, information, information * by_log,
+                information * by_log**2,
+            )
+        )  # fmt: skip
+        own, at_0 = own + _LEVEL, at_0 - _LEVEL * level
+        known = np.maximum(square - crossed**2 / own, 0.0)
+        score = slope - crossed / own * at_0 + known * log
+        step = np.clip(score / (known + 1.0), -2.0, 2.0) - log  # of a prior standard deviation of 1
+        level = np.clip(level + (at_0 - crossed * step) / own, -8.0, 8.0)
+        log = log + step
+    # Rough difficulties are too near 0, by a factor that all models' estimates share.
+    weight = known / (known + 1.0)
+    rough = _weighted(score, known)
+    common = (weight * rough.estimate).sum(axis=0) / np.maximum(weight.sum(axis=0), _LEAST)
+    return LinearisedEstimate(rough.estimate - common, rough.se)
 
 
 def rough_logits(design: Design) -> LinearisedEstimate:

@@ -328,6 +328,7 @@ def assumed_section(fit: Fit) -> dict[str, Any] | None:
         "published": PUBLISHED.mu,
         "sd": PUBLISHED.sigma,
         "source": PUBLISHED.source,
+        "fitted": EffectNames.among(fit.data["estimands"]) != DIRECT,
     }
 
 

@@ -91,8 +91,9 @@ class Ability(Block):
     by: Annotated[str, StringConstraints(min_length=1, max_length=200)] = "benchmark"
     """Unit of ability: ``"benchmark"``, or an item column such as ``"concept"`` whose values split
     each benchmark into groups."""
-    pooling: Literal["partial", "none"] = "partial"
-    """Whether abilities share information across models and units."""
+    pooling: Literal["partial", "within", "none"] = "partial"
+    """Whether abilities share information across models and units. ``"within"``: across models on
+    each unit, and not across the units of a model, which may be good at one and bad at others."""
     lineage: Literal["none", "base"] = "none"
     """Whether models that descend from one base, as the responses' column ``base`` says, share
     what they can do without contamination: twins, whose training differs in contamination, then
@@ -109,7 +110,7 @@ class Ability(Block):
 
     @model_validator(mode="after")
     def _lineage_is_pooled(self) -> Self:
-        if self.lineage != "none" and self.pooling == "none":
+        if self.lineage != "none" and self.pooling != "partial":
             raise ValueError("ability.lineage = 'base' needs ability.pooling = 'partial'")
         if self.twins != "similar" and self.lineage == "none":
             raise ValueError(f"ability.twins = '{self.twins}' needs ability.lineage = 'base'")

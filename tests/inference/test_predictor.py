@@ -96,6 +96,31 @@ def test_discrimination_of_a_pair_is_of_ability_and_difficulty_alike() -> None:
     assert np.ptp(draws.alpha_pair) > 0
 
 
+WITHIN = """
+summary = "abilities pooled within benchmarks, sampled at the rate of their pairs"
+[ability]
+pooling = "within"
+[difficulty]
+discrimination = "by_pair"
+[contamination]
+form = "none"
+"""
+
+
+def test_abilities_pooled_within_benchmarks_have_their_prior_whatever_their_rate() -> None:
+    """Sampled are their products with discriminations; of z-scores, bounds of 5 standard errors."""
+    b, count = built(WITHIN), 2000
+    assert "theta_level" in {rv.name for rv in b.model.free_RVs}
+    assert "a" not in b.terms
+    names = ("theta", "mu", "sigma_theta", "alpha_pair")
+    theta, mu, sigma, rate = pm.draw([b.model[n] for n in names], count, random_seed=7)
+    z = (theta - mu[:, None, :]) / sigma[:, None, None]
+    assert abs(z.mean()) < 5 / np.sqrt(z.size)
+    assert abs((z**2).mean() - 1) < 5 * np.sqrt(2 / z.size)
+    assert abs(np.corrcoef(z.ravel(), np.log(rate).ravel())[0, 1]) < 5 / np.sqrt(z.size)
+    assert abs(np.corrcoef(z[:, 0, 0], z[:, 0, 1])[0, 1]) < 5 / np.sqrt(count)
+
+
 def test_all_blocks_together_are_the_formula() -> None:
     b, frame = built(), table()
     assert [symbol for symbol, _ in b.terms.left_out] == ["v", "eps"]

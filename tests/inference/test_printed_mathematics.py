@@ -83,6 +83,8 @@ def symbols(
     reported: dict[str, object] = {
         name: values[name].ravel()[own[name]] for name in own.keys() & values
     }
+    if "alpha_pair" in values:
+        reported["alpha"] = values["alpha_pair"].ravel()[own["beta"]]
     if design.lineage is not None:
         reported["coefficient"] = values["spillover"].ravel()[own["beta"]]
     else:
@@ -114,7 +116,8 @@ def test_the_printed_log_odds_are_those_of_the_model(name: str) -> None:
     frame["concept"] = "c" + (frame["item"].str[-1].astype(int) % 2).astype(str)
     b = build(SPECS[name], Responses.from_frame(frame))
     frame = frame.reset_index(drop=True)
-    parts = ("theta", "beta", "delta", "alpha", "increments", "kappa", "gamma", "spillover")
+    parts = ("theta", "beta", "delta", "alpha", "alpha_pair", "increments", "kappa", "gamma",
+             "spillover")  # fmt: skip
     names = [part for part in parts if part in b.model.named_vars]
     inputs = b.model["n_correct"].owner.inputs
     log_odds = next(x for x in inputs if x.dtype == "float64" and x.ndim == 1)
@@ -132,5 +135,6 @@ def test_the_printed_log_odds_are_those_of_the_model(name: str) -> None:
     assert formula is not None
     np.testing.assert_allclose(eval(formula, {}, known), eta, atol=1e-10)
     for part in {"theta", *names} - {"increments"}:
-        shown = "coefficient" if part == "spillover" and b.design.lineage is not None else part
+        shown = part.removesuffix("_pair")
+        shown = "coefficient" if part == "spillover" and b.design.lineage is not None else shown
         assert re.search(rf"\b{shown}\b", f"{formula} {clean}")

@@ -9,7 +9,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference import assumed_spillover as assuming
 from bayescontam.inference.design_checks import CONTROLS, SPILLOVER, design_checks
 from bayescontam.inference.identification import Overfitting
-from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.posterior import log_odds, stack_draws
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.total_effects import (
     own_totals,
@@ -18,6 +18,7 @@ from bayescontam.inference.total_effects import (
 )
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.relatives import controls, with_twins
+from bayescontam.specs.registry import load_model
 from tests.support.made_fit import drawn_from_prior
 from tests.support.marginal_likelihoods import spec_of
 from tests.support.simulated_responses import logistic
@@ -227,11 +228,34 @@ def test_assumed_spillover_is_removed_from_every_item(monkeypatch):
             assert float(at["p_positive"]) == (total > 0).mean()
 
 
-def test_where_spillover_is_fitted_none_is_assumed():
-    model = built()
-    _, posterior = prior_draws(model, 20, np.random.default_rng(1))
-    draws = stack_draws(posterior, model.design)
-    assert assuming.assumed_spillover(draws, model, "zero", 0.95) is None
+def test_where_twins_show_spillover_none_is_assumed():
+    shared = build(load_model("spillover"), table(RIGHT, MET, BASES))
+    for model in (built(), shared):
+        _, posterior = prior_draws(model, 20, np.random.default_rng(1))
+        draws = stack_draws(posterior, model.design)
+        assert draws.spillover is not None
+        assert assuming.assumed_spillover(draws, model, "zero", 0.95) is None
+
+
+def test_of_an_exposed_model_without_a_twin_spillover_is_assumed_too(monkeypatch):
+    """Against the definition: its fitted log-odds less both effects, whatever others gained."""
+    monkeypatch.setattr(assuming, "PUBLISHED", assuming.AssumedPrior(0.7, 0.0, "a test"))
+    right = {**RIGHT, ("alone", "exam"): 30}
+    model = built(right, {**MET, ("alone", "exam"): 16}, {**BASES, "alone": ""})
+    _, posterior = prior_draws(model, 30, np.random.default_rng(1))
+    draws, design = stack_draws(posterior, model.design), model.design
+    found = assuming.assumed_spillover(draws, model, "zero", 0.95)
+    m, b = design.models.index("alone"), design.benchmarks.index("exam")
+    assert [tuple(cell) for cell in np.argwhere(found["sign"].to_numpy() != "")] == [(m, b)]
+    rows = (design.model == m) & (design.benchmark == b)
+    eta, d = log_odds(draws, design)[:, rows], design.contamination[rows]
+    beta = draws.beta[:, m * len(design.benchmarks) + b, None]
+    for location in assuming.LOCATIONS:
+        clean = eta - beta * d - location * design.pair_dose[m, b]
+        total = (logistic(eta) - logistic(clean)).mean(axis=1)
+        at = found.sel(location=location).isel(model=m, benchmark=b)
+        assert float(at["mean"]) == pytest.approx(total.mean(), abs=1e-9)
+        assert float(at["high"]) == pytest.approx(np.quantile(total, 0.975), abs=1e-9)
 
 
 def test_fits_store_what_they_report_of_totals(tmp_path):

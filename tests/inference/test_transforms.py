@@ -14,6 +14,7 @@ from bayescontam.model.transforms import (
     PooledTransform,
     rough_difficulties,
     rough_discriminations,
+    rough_discriminations_of_pairs,
 )
 from bayescontam.specs.registry import load_model
 from tests.support.simulated_responses import logistic
@@ -126,6 +127,49 @@ def test_discriminations_are_estimated_as_well_as_their_errors_say() -> None:
     error = rough.estimate[place] - log_alpha
     assert np.polyfit(log_alpha, rough.estimate[place], 1) == pytest.approx([1.0, 0.0], abs=0.25)
     assert np.sqrt(np.mean((error / rough.se[place]) ** 2)) == pytest.approx(1.0, abs=0.25)
+
+
+@pytest.mark.parametrize(("trials", "wanted"), [(1, 0.6), (6, 1.0)])
+def test_discriminations_of_pairs_are_estimated_roughly(trials: int, wanted: float) -> None:
+    """By 12 models on 2 × 300 items: difficulties known from single answers draw them to 0."""
+    rng = np.random.default_rng(5)
+    log_alpha = rng.normal(0, 0.5, (12, 2))
+    theta, delta = rng.normal(0, 1, (12, 2)), rng.normal(0, 1.2, (2, 300))
+    eta = np.exp(log_alpha)[..., None] * (theta[..., None] - delta)
+    eta += rng.normal(0, 0.5, eta.shape) * (trials > 1)
+    model, benchmark, item = np.indices(eta.shape).reshape(3, -1)
+    frame = pd.DataFrame(
+        {
+            "model": [f"m{k:02d}" for k in model],
+            "benchmark": [f"b{k}" for k in benchmark],
+            "item": [f"i{k}" for k in item],
+            "n_correct": rng.binomial(trials, logistic(eta)).ravel(),
+            "n_trials": trials,
+            "contamination": 0.0,
+            "clean": (model == 0).astype(int),
+        }
+    )
+    responses = Responses.from_frame(frame, source="made")
+    design = make_design(load_model("anchored_by_pair"), responses)
+    rough = rough_discriminations_of_pairs(design, overdispersed=trials > 1)
+    log_alpha -= log_alpha.mean(axis=0)  # difficulties have the common factor
+    error = rough.estimate - log_alpha
+    slope, at_0 = np.polyfit(log_alpha.ravel(), rough.estimate.ravel(), 1)
+    assert slope == pytest.approx(wanted, abs=0.2)
+    assert at_0 == pytest.approx(0.0, abs=0.1)
+    assert np.sqrt(np.mean((error / rough.se) ** 2)) < 2
+
+
+def test_a_pair_that_informs_on_nothing_has_no_estimate() -> None:
+    rows = [("a", f"i{k}", 1, 0.0, 1) for k in range(20)] + [
+        ("b", f"i{k}", k % 2, 0.5, 0) for k in range(20)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "item", "correct", "contamination", "clean"])
+    responses = Responses.from_frame(frame.assign(benchmark="q"), source="made")
+    design = make_design(load_model("anchored_by_pair"), responses)
+    rough = rough_discriminations_of_pairs(design, overdispersed=False)
+    assert np.isfinite(rough.estimate).all()
+    assert rough.se[0, 0] > 1  # a model that solves all shows no rate at which it fails
 
 
 def test_cells_that_were_not_answered_say_nothing_of_a_row() -> None:

@@ -211,8 +211,8 @@ def _cutoffs(
         notes = [f"cutoffs of models that have no results: {join_list(unused)}"] if unused else []
     if unknown := [name for name in names if not dates.get(name)]:
         notes.append(
-            f"no cutoff is known of {len(unknown):,} models: {join_list(unknown)}; what they can "
-            "have been exposed to is unknown"
+            f"models without a known cutoff: {join_list(unknown)}; what they can have been exposed "
+            "to is unknown"
         )
     return dates, notes
 

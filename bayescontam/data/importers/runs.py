@@ -245,7 +245,7 @@ def _check_texts(trials: pd.DataFrame, texts: Texts) -> list[str]:
     if texts == "note":
         counts = twice.drop_duplicates(["benchmark", "item"])["benchmark"].value_counts(sort=False)
         return [
-            f"{printable(str(name))}: {count:,} items have another text in some runs; make sure "
+            f"{printable(str(name))}: items with another text in some runs: {count:,}; make sure "
             "that their names stand for the same question"
             for name, count in counts.items()
         ]

@@ -115,7 +115,7 @@ def test_one_sample_scored_in_two_ways_is_refused(tmp_path: Path) -> None:
 def test_other_inputs_under_one_id_are_noted(tmp_path: Path) -> None:
     other = {"model_id": "org/b", "evaluation_id": "quiz/org/b/1", "sample_hash": "else"}
     file = write(tmp_path, "a", [row(0, 1.0), row(0, 1.0, **other)])
-    assert "quiz: 1 items have another text" in load([file]).notes[0]
+    assert "quiz: items with another text in some runs: 1;" in load([file]).notes[0]
 
 
 def test_folders_without_rows_are_refused(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_name_stands_for_one_text() -> None:
     frame = table(("one", "a", "", 1, "x"), ("two", "a", "", 0, "y")).assign(content=["t", "u"])
     with pytest.raises(DataError, match=r"two\.json: item 'a' of b has another text than in one"):
         read(frame)
-    assert "1 items have another text" in read(frame, texts="note").notes[0]
+    assert "items with another text in some runs: 1;" in read(frame, texts="note").notes[0]
 
 
 def test_models_with_all_items_right_or_wrong_are_named() -> None:

@@ -342,7 +342,7 @@ def test_livecodebench_shares_are_counts_with_dates(tmp_path: Path) -> None:
     assert dates.loc[("A", "q2"), "released"] == "2023-01-31"
     assert pd.isna(dates.loc[("C", "q3"), "cutoff"])
     assert "10 generations for each problem" in found.notes[2]
-    assert "no cutoff is known of 1 models: 'C'" in found.notes[1]
+    assert "models without a known cutoff: 'C'" in found.notes[1]
     more = bayescontam.import_livecodebench(tmp_path, generations=20)
     assert rows(more)[0][3:] == [2, 20]
     with pytest.raises(DataError, match=r"'pass@1' 30 of A is no share of 4 generations"):
