@@ -224,7 +224,7 @@ class Covariates:
                 strange = set(unused[key]) - set(responses[key]) - {""}
                 bare = set(responses[key][lost]) - set(self.frame[key]) - set(responses[key][~lost])
                 found += without_partner(key, bare, strange, self.source)
-        # A list of what was found says of the rest that it is clean: each name on it must count.
+        # A list of what was found means that the rest is clean: each name on it must count.
         flagged = unused[unused["contamination"] > 0] if missing == "zero" else unused[:0]
         for name, rows in flagged.groupby("benchmark", sort=False):
             items = set(responses.loc[responses["benchmark"] == name, "item"])

@@ -68,7 +68,7 @@ OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimand
 
 def _opened(path: str | os.PathLike[str]) -> xr.DataTree:
     with warnings.catch_warnings():
-        # What h5netcdf says of HDF5 files that are no netCDF, which are refused anyway.
+        # What h5netcdf reports for HDF5 files that are no netCDF, which are refused anyway.
         warnings.filterwarnings("ignore", "The 'phony_dims' kwarg", UserWarning)
         return xr.open_datatree(path, engine="h5netcdf")
 

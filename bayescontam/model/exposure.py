@@ -242,7 +242,7 @@ def refuse_idle_clean(spec: ModelSpec, clean: Sequence[str]) -> None:
 
 def refuse_contaminated(responses: Responses, clean: Sequence[str]) -> None:
     """Refuse models declared clean whose responses have contamination that is their own."""
-    # Where all models share the contamination of each item, it says what others may have met,
+    # Where all models share the contamination of each item, it says what others may have seen,
     # unless it is from dates.
     frame, source = responses.frame, responses.source
     if not len(clean) or "contamination" not in frame:

@@ -15,7 +15,7 @@ Effects = Mapping[str, Any]
 
 ``theta`` (model × unit), ``beta``, ``psi`` and ``alpha_pair`` (model × benchmark), ``delta`` and
 ``alpha`` (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), and
-``spillover`` (one, or model × benchmark). Leading axes, such as draws, are kept.
+``spillover`` (one, or model × benchmark). Leading axes, such as draws, stay.
 """
 Data = Mapping[str, Any]  # doses of a design, under their names, that are data of a PyMC model
 NO_DATA: Data = {}

@@ -275,7 +275,7 @@ def _standard_errors(
     accuracy: float,
     spillover: bool,
 ) -> FloatArray:
-    """Return standard deviations of the effects, dims (pair that was met, effect)."""
+    """Return standard deviations of the effects, dims (exposed pair, effect)."""
     blocks = list(_blocks(pairs, spec, spreads, spillover))
     sd = np.concatenate([np.broadcast_to(each[4], each[0].shape[1]) for each in blocks])
     theta, beta, rise, hard = (np.hstack([each[k] for each in blocks]) * sd for k in range(4))

@@ -356,7 +356,7 @@ def _blocks(location: str, tally: Tally) -> Iterator[bytes]:
                 tally.bytes += len(block)
                 yield block
     except OSError:
-        # The failed read kept what precedes the damage to itself: read that byte by byte.
+        # The failed read withheld what precedes the damage: read that byte by byte.
         with open_decompressed(location) as stream:
             while done > 0:
                 done -= len(stream.read(min(done, BLOCK)))
