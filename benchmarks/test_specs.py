@@ -28,7 +28,10 @@ from benchmarks.specs import PARAMETER, Recovery, recovery_cases, study
 DATA_SETS = int(os.environ.get("BAYESCONTAM_DATA_SETS", "20"))
 NOMINAL = 0.95
 LEVELS = (0.5, 0.8, NOMINAL)
-UNUSABLE = {("anchored", "1 × 1 × 400"): "every model is known to be clean"}
+UNUSABLE = {
+    (name, "1 × 1 × 400"): "every model is known to be clean"
+    for name in ("anchored", "anchored_by_pair")
+}
 """Model specs that a size cannot be used with, and why."""
 
 
