@@ -36,7 +36,7 @@ def test_every_parameter_of_the_model_is_explained(name):
         "delta_coordinates": "delta", "kappa_level": "kappa",
         "beta_bar_level": "beta_bar", "beta_benchmark_level": "v",
         "beta_model_coordinates": "u", "eta": "eps", "beta_model": "u", "beta_benchmark": "v",
-        "log_beta": "w", "beta_free": "beta", "log_alpha": "alpha",
+        "log_beta": "w", "beta_free": "beta", "log_alpha": "alpha", "log_alpha_pair": "alpha",
         "a_base_coordinates": "a", "theta_base_level": "base", "t_coordinates": "t",
         "lambda_benchmark": "l",
     }  # fmt: skip
