@@ -114,8 +114,9 @@ def _twins_check(design: Design) -> Check:
         " of the same base with another exposure on the benchmark, which shows what contamination"
         " adds to all items.",
         f"{int(alone.sum())} of {count} exposed scores {'has' if alone.sum() == 1 else 'have'} no"
-        f" model of the same base with another exposure on the benchmark ({names}): their spillover"
-        " rests on what other bases and benchmarks gained. A clean twin would show it.",
+        f" model of the same base with another exposure on the benchmark ({names}), so that what"
+        " spillover adds rests on what other bases and benchmarks gained. A clean twin would show"
+        " it.",
     )  # fmt: skip
 
 

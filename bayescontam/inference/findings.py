@@ -134,7 +134,7 @@ def _shown(shown: pd.DataFrame, names: EffectNames, unit: _Unit, of: int) -> Ite
 def _counted(count: int, of: int, unit: _Unit) -> str:
     """Return a count within a sentence, such as "3 models"."""
     if count == of:
-        return f"this {unit}" if of == 1 else f"all {of:,} {unit}s"
+        return f"this {unit}" if of == 1 else f"both {unit}s" if of == 2 else f"all {of:,} {unit}s"
     return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
