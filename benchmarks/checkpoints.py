@@ -1,4 +1,4 @@
-"""Checkpoints of one run that meets duplicates half-way, among steady learning.
+"""Checkpoints of one run that is exposed to duplicates half-way, among steady learning.
 
     python -m benchmarks.checkpoints --tables 20
 
@@ -15,13 +15,12 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from scipy.special import expit
 
 from bayescontam.calibration.estimators import engine_of
 from bayescontam.data.responses import Responses
 from bayescontam.model.auto import compose_spec
 from bayescontam.model.effect_names import TOTAL
-from benchmarks.interference import SAMPLING, estimands_of, intervals
+from benchmarks.interference import SAMPLING, contaminated, estimands_of, intervals
 
 DOSES = (0.0, 0.0, 0.0, 1 / 3, 2 / 3, 1.0)
 """What is contaminated of a duplicated item, by checkpoint."""
@@ -53,11 +52,8 @@ def answered(
     level, hard = rng.normal(0, 0.5, pair.shape[1]), rng.normal(0, 1, frame["item"].nunique())
     at, b, i = (pd.factorize(frame[name])[0] for name in ("model", "benchmark", "item"))
     clean = trained[at] + pair[at, b] + level[b] - hard[i]
-    dose = frame["contamination"].to_numpy()
-    mean = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
-    p = expit(clean + SLOPE * dose + spillover * mean)
-    keys = [frame["model"], frame["benchmark"]]
-    return rng.binomial(1, p), pd.Series(p - expit(clean)).groupby(keys).mean()
+    p, true = contaminated(frame, clean, spillover, SLOPE)
+    return rng.binomial(1, p), true["total"]
 
 
 def fitted(controls: int, walk: bool, tables: int) -> Iterator[pd.DataFrame]:
@@ -74,7 +70,7 @@ def fitted(controls: int, walk: bool, tables: int) -> Iterator[pd.DataFrame]:
         drawn = sampler.draw(Responses.from_frame(frame.assign(correct=correct)), number, SAMPLING)
         found = intervals(estimands_of(drawn, rng)[TOTAL.overfitting])
         found = found.loc[dose.index[dose > 0]].rename_axis(["model", "benchmark"])
-        yield found.join(true.rename("total")).assign(
+        yield found.join(true).assign(
             controls=controls, walk=walk, spillover=spillover, table=number, diverged=drawn.diverged
         )
 
@@ -86,10 +82,9 @@ def main() -> None:
     )
     parser.add_argument("--tables", type=int, default=20)
     given = parser.parse_args()
-    rows = []
+    rows: list[pd.DataFrame] = []
     for controls, walk in product((2, 0), (True, False)):
-        for found in fitted(controls, walk, given.tables):
-            rows.append(found)
+        rows += fitted(controls, walk, given.tables)
         print(f"{controls} controls, walk {walk}: {given.tables} tables", flush=True)
     every = pd.concat(rows)
     every = every.assign(

@@ -64,17 +64,16 @@ class Layout(NamedTuple):
     def table(self) -> pd.DataFrame:
         """Return the table without answers."""
         rows = []
-        for (m, (base, met)), b in product(
-            enumerate(self.models), range(self.exams + self.controls)
-        ):
+        pairs = product(enumerate(self.models), range(self.exams + self.controls))
+        for (m, (base, exposed)), b in pairs:
             for i in range(self.items):
-                dose = float(met and b < self.exams and i < SHARE * self.items)
+                dose = float(exposed and b < self.exams and i < SHARE * self.items)
                 row = {"model": f"m{m}", "benchmark": f"b{b}", "item": f"b{b}i{i}"}
                 rows.append(
                     row
                     | {"contamination": dose, "correct": i % 2}
                     | ({"base": base} if base else {})
-                    | ({"clean": 1 - met} if self.declared else {})
+                    | ({"clean": 1 - exposed} if self.declared else {})
                 )
         return pd.DataFrame(rows)
 
@@ -98,15 +97,22 @@ class Layout(NamedTuple):
                 for m, b, i in zip(frame["model"], frame["benchmark"], frame["item"], strict=True)
             ]
         )
-        dose = frame["contamination"].to_numpy()
-        mean = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
-        p = expit(clean + slope * dose + spillover * mean)
-        effects = {"total": p - expit(clean), "direct_effect": p - expit(clean + spillover * mean)}
-        true = pd.DataFrame(effects).groupby([frame["model"], frame["benchmark"]]).mean()
+        p, true = contaminated(frame, clean, spillover, slope)
         return rng.binomial(1, p), true
 
 
-_PAIRS = [(base, met) for base in "abc" for met in (False, True)]
+def contaminated(
+    frame: pd.DataFrame, clean: np.ndarray, spillover: float, slope: float
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Return probabilities of right answers given clean log-odds, and true effects by pair."""
+    dose = frame["contamination"].to_numpy()
+    mean = frame.groupby(["model", "benchmark"])["contamination"].transform("mean").to_numpy()
+    p = expit(clean + slope * dose + spillover * mean)
+    effects = {"total": p - expit(clean), "direct_effect": p - expit(clean + spillover * mean)}
+    return p, pd.DataFrame(effects).groupby([frame["model"], frame["benchmark"]]).mean()
+
+
+_PAIRS = [(base, exposed) for base in "abc" for exposed in (False, True)]
 DESIGNS = {
     "items only": Layout([("", True)] * 3, 1, 0),
     "clean models": Layout([("", True)] * 2 + [("", False)] * 2, 1, 0, declared=True),

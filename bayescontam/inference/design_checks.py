@@ -11,7 +11,7 @@ from bayescontam.inference.checks import Check, make_check
 from bayescontam.inference.estimands import Items, comparable, over_all
 from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.model.build import BuiltModel
-from bayescontam.model.design import Design, maybe_items
+from bayescontam.model.design import Design, may_count_items
 from bayescontam.model.effect_names import EffectNames, effect_head
 from bayescontam.model.relatives import controls, exposed, with_twins
 
@@ -163,7 +163,7 @@ def _trials_check(built: BuiltModel) -> Check:
     single, repeated = design.n_single, len(design) - design.n_single
     bad, count = "", 0
     good = "All have a model-by-item effect." if repeated else "Every response has one trial."
-    counted = maybe_items(design.benchmark, design.item, design.n_trials)
+    counted = may_count_items(design.benchmark, design.item, design.n_trials)
     if built.spec.likelihood.trials == "items":
         good = "The trials of a row are taken for different items, as the model spec says."
     elif "eps" in built.terms and single:

@@ -1,5 +1,6 @@
 """Estimands by standardisation over items, draw by draw, and dose-response curves."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -41,6 +42,12 @@ QUANTITIES = ("accuracy", *ABILITIES, *EFFECTS, "slope", "novelty_gap", "rank")
 """Estimands in the order in which they are shown; none of the total effect without spillover."""
 MOST_DRAWS = 400
 POINTS = 13
+_OF_EFFECTS = (
+    "estimands", "estimands_by_concept", "prior_estimands", "sensitivity", "confounding",
+)  # fmt: skip
+"""Groups whose variables are named by the effect of contamination that a fit estimates."""
+_ENDS = ("", "_low", "_high", "_prior", "_likelihood")
+"""Endings of their names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,3 +422,30 @@ def dose_response(
     data = {"mean": (dims, curves.mean(axis=0)), "low": (dims, lower), "high": (dims, upper)}
     coords = {name: design.coords[name] for name in ("model", "benchmark")}
     return xr.Dataset(data | {"contamination": (("benchmark", "point"), grid)}, coords)
+
+
+def renamed(tree: xr.DataTree) -> xr.DataTree:
+    """Return the tree of a fit that an earlier version wrote, its estimands under their names."""
+    # Earlier versions wrote the direct effect of a fit without spillover under the names of the
+    # total one, and of a fit with spillover the total and one of its parts.
+    record = json.loads(str(tree["record"]["json"].item()))
+    spilled = "spillover" in record["entered"]
+    groups = dict(tree.to_dict())
+    for path in {f"/{name}" for name in _OF_EFFECTS} & set(groups):
+        groups[path] = _group_renamed(groups[path], spilled)
+    return xr.DataTree.from_dict(groups)
+
+
+def _group_renamed(dataset: xr.Dataset, spilled: bool) -> xr.Dataset:
+    written = (TOTAL.ability, TOTAL.overfitting, TOTAL.fraction)
+    known = {name: DIRECT.meant(name) for name in written}
+    if spilled:
+        known = {"spillover": SPILLOVER}
+    ended = {f"{old}{end}": f"{new}{end}" for old, new in known.items() for end in _ENDS}
+    result = dataset.rename({old: new for old, new in ended.items() if old in dataset.data_vars})
+    if SPILLOVER not in result or DIRECT.overfitting in result:
+        return result
+    direct = result[TOTAL.overfitting] - result[SPILLOVER]
+    ability = result["accuracy"] - direct
+    result = result.assign({DIRECT.ability: ability, DIRECT.overfitting: direct})
+    return result[[name for name in QUANTITIES if name in result]]

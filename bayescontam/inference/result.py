@@ -15,9 +15,8 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
 from bayescontam.inference.assumed_spillover import assumed_table
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.identification import (
-    SMALLEST_EFFECT,
-)
+from bayescontam.inference.estimands import renamed
+from bayescontam.inference.identification import SMALLEST_EFFECT
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
@@ -30,9 +29,8 @@ from bayescontam.inference.stored import (
     rebuild_responses,
     unlabelled,
 )
-from bayescontam.inference.stored_names import renamed
 from bayescontam.inference.summary import p_superior, summarise
-from bayescontam.inference.verdicts import judged
+from bayescontam.inference.total_effects import judged
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.effect_names import DIRECT, EffectNames
 from bayescontam.specs.model import ModelSpec, restored_spec

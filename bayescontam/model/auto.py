@@ -12,7 +12,7 @@ from bayescontam.data.measures import guess_column
 from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
-from bayescontam.model.design import maybe_items
+from bayescontam.model.design import may_count_items
 from bayescontam.model.exposure import refuse_idle_clean
 from bayescontam.model.lineage import BASE, CHECKPOINT, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
@@ -139,7 +139,7 @@ def _counts_items(frame: pd.DataFrame) -> bool:
     """Return whether trials of some benchmark's rows look as if they were different items."""
     benchmark = pd.factorize(frame["benchmark"])[0]
     item = pd.factorize(pd.MultiIndex.from_frame(frame[["benchmark", "item"]]))[0]
-    return bool(maybe_items(benchmark, item, frame["n_trials"].to_numpy(dtype=np.int64)).any())
+    return bool(may_count_items(benchmark, item, frame["n_trials"].to_numpy(dtype=np.int64)).any())
 
 
 def _twins_differ(responses: Responses) -> bool:

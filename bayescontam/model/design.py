@@ -72,7 +72,7 @@ _FEW_ITEMS, _MANY_TRIALS = 5, 20
 """Items of a benchmark up to which, and mean trials from which, a row may count different items."""
 
 
-def maybe_items(benchmark: IntArray, item: IntArray, n_trials: IntArray) -> NDArray[np.bool_]:
+def may_count_items(benchmark: IntArray, item: IntArray, n_trials: IntArray) -> NDArray[np.bool_]:
     """Return for which benchmarks trials of rows look like different items, (benchmark,)."""
     # So are printed results by half or by concept: few rows a benchmark, each of many trials.
     size = np.bincount(benchmark)

@@ -340,8 +340,7 @@ def rough_discriminations(design: Design, overdispersed: bool) -> LinearisedEsti
     """Estimate the log of each item's discrimination by one step from 0, dims (item,)."""
     # One item informs little on it, but what all items show together decides how far they differ,
     # and a sampler that moves this spread must move the items along.
-    difficulty = rough_difficulties(design, overdispersed)
-    shrunk = (difficulty.estimate / (1.0 + difficulty.se**2))[design.item]
+    shrunk = _shrunk_difficulties(design, overdispersed)
     p = _accuracy(design)[design.model_unit]
     ability = np.log(p / (1 - p)) * stretch_of_items(design)[design.benchmark] - shrunk
     p = 1 / (1 + np.exp(-ability))
@@ -362,8 +361,7 @@ def rough_discriminations_of_pairs(design: Design, overdispersed: bool) -> Linea
     # Together with what the pair's log-odds are at difficulty 0, given rough difficulties. Pairs
     # are few: where they inform little, coordinates that are not standardised by their spread make
     # a funnel with it.
-    rough = rough_difficulties(design, overdispersed)
-    difficulty = (rough.estimate / (1.0 + rough.se**2))[design.item]
+    difficulty = _shrunk_difficulties(design, overdispersed)
     pair, shape = design.model_benchmark, (len(design.models), len(design.benchmarks))
     level, log, score, known = np.zeros((4, *shape))
     for _ in range(_STEPS):
@@ -371,9 +369,8 @@ def rough_discriminations_of_pairs(design: Design, overdispersed: bool) -> Linea
         p = np.clip(1 / (1 + np.exp(-level.ravel()[pair] - by_log)), 1e-4, 1 - 1e-4)
         information = p * (1 - p) * design.n_trials
         residual = design.n_correct - design.n_trials * p
-        if overdispersed:
-            fewer = 1 + np.where(design.n_trials > 1, information * _spread(design) ** 2, 0.0)
-            information, residual = information / fewer, residual / fewer
+        shared = _overdispersion(design, information) if overdispersed else 1.0
+        information, residual = information / shared, residual / shared
         slope, at_0, own, crossed, square = (
             np.bincount(pair, values, minlength=log.size).reshape(shape)
             for values in (
@@ -392,6 +389,12 @@ def rough_discriminations_of_pairs(design: Design, overdispersed: bool) -> Linea
     rough = _weighted(score, known)
     common = (weight * rough.estimate).sum(axis=0) / np.maximum(weight.sum(axis=0), _LEAST)
     return LinearisedEstimate(rough.estimate - common, rough.se)
+
+
+def _shrunk_difficulties(design: Design, overdispersed: bool) -> FloatArray:
+    """Return rough difficulties of responses' items, drawn to 0 by a prior deviation of 1."""
+    rough = rough_difficulties(design, overdispersed)
+    return np.asarray((rough.estimate / (1.0 + rough.se**2))[design.item])
 
 
 def rough_logits(design: Design) -> LinearisedEstimate:
@@ -421,8 +424,12 @@ def _information(design: Design, overdispersed: bool) -> FloatArray:
     information = design.n_trials * p * (1 - p)
     if not overdispersed:
         return information
-    repeated = design.n_trials > 1
-    return np.where(repeated, information / (1 + information * _spread(design) ** 2), information)
+    return np.asarray(information / _overdispersion(design, information))
+
+
+def _overdispersion(design: Design, information: FloatArray) -> FloatArray:
+    """Return by what the information of each response is less, its trials being of one item."""
+    return np.where(design.n_trials > 1, 1 + information * _spread(design) ** 2, 1.0)
 
 
 def _spread(design: Design) -> float:

@@ -235,29 +235,26 @@ def test_repeats_without_their_effect_are_reported(tmp_path):
     assert "taken for independent items" in check.sentence
 
 
-def notes_of(frame: pd.DataFrame) -> tuple[str, ...]:
-    return choose_spec("auto", Responses.from_frame(frame))[1].notes
+def trials_reported(models: int, items: int, trials: int) -> tuple[Check, str]:
+    """Return the check of trials by a fit of a simulated table, and all notes before it."""
+    frame = simulate(0, models=models, items=items, trials=trials).responses
+    responses = Responses.from_frame(frame)
+    checks = design_checks(build(load_model("hierarchical"), responses), None)
+    check = {c.name: c for c in checks}["Trials of responses"]
+    return check, " ".join(choose_spec("auto", responses)[1].notes)
 
 
 def test_rows_that_may_count_different_items_are_reported():
     """Printed results by half: two rows a benchmark, of a hundred items each."""
-    frame = simulate(0, models=2, items=2, trials=100).responses
-    b = build(load_model("hierarchical"), Responses.from_frame(frame))
-    check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
+    check, notes = trials_reported(models=2, items=2, trials=100)
     assert check.outcome is Outcome.CAUTION
     assert "likelihood.trials = 'items'" in check.sentence
-    assert "likelihood.trials" in " ".join(
-        choose_spec("auto", Responses.from_frame(frame))[1].notes
-    )
+    assert "likelihood.trials" in notes
     # Ten generations of many items are repeats, and so are a hundred of many.
     for trials, items in ((100, 20), (10, 2)):
-        frame = simulate(0, models=2, items=items, trials=trials).responses
-        b = build(load_model("hierarchical"), Responses.from_frame(frame))
-        check = {c.name: c for c in design_checks(b, None)}["Trials of responses"]
+        check, notes = trials_reported(models=2, items=items, trials=trials)
         assert check.outcome is Outcome.PASSED
-        assert "likelihood" not in " ".join(
-            choose_spec("auto", Responses.from_frame(frame))[1].notes
-        )
+        assert "likelihood" not in notes
 
 
 def design(frame: pd.DataFrame, reference: float) -> dict[str, Check]:

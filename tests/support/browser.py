@@ -24,7 +24,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     from selenium.webdriver.support.wait import WebDriverWait
 
-    class Loading(webdriver.Chrome):
+    class PatientChrome(webdriver.Chrome):
         """Chrome whose pages are whole when `get` returns."""
 
         def get(self, url: str) -> None:
@@ -33,6 +33,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             state = "return document.readyState == 'complete' && location.href"
             WebDriverWait(self, 120, 0.05).until(lambda page: page.execute_script(state) == url)
 
-    chrome = Loading(options, webdriver.ChromeService(driver))
+    chrome = PatientChrome(options, webdriver.ChromeService(driver))
     yield chrome
     chrome.quit()
