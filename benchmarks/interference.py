@@ -148,7 +148,7 @@ def fitted(name: str, wanted: Iterable[tuple[int, float, float]]) -> Iterator[pd
             high = table["ci_low"] > 0
             verdict = np.where(high, Overfitting.SHOWN.value, Overfitting.INCONCLUSIVE.value)
         else:
-            stored = stored_totals(own, drawn.built.design, np.zeros(1))
+            stored = stored_totals(own, drawn.built, np.zeros(1))
             verdict = total_verdicts(stored, (), table, 0.95, 0.02)
         p_value = np.nan
         if direct is not None:

@@ -118,13 +118,14 @@ EXPLAINED = {
 EXPLAINED_TOTAL = EXPLAINED | {
     Overfitting.SHOWN: (
         "The score is higher than it would be without contamination: the interval of the total"
-        " effect excludes zero, and so does that of what models of the same base show by"
-        " themselves."
+        " effect excludes zero, so does that of what models of the same base show by themselves,"
+        " and controls set it apart from what training changes anyway."
     ),
     Overfitting.BORROWED: (
         "Models of the same base by themselves neither show nor rule out an effect, since they do"
-        " not differ in exposure, or too little, or their own interval holds zero: the interval"
-        " rests on other bases and benchmarks, or on priors."
+        " not differ in exposure, or too little, or their own interval holds zero, or no control"
+        " sets it apart from what training changes anyway: the interval rests on other bases and"
+        " benchmarks, or on priors."
     ),
 }
 """The same for total effects of models with a lineage."""
@@ -341,15 +342,17 @@ def _scores(
     rows: _PairRows, center: FloatArray, nodes: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the quasi-score of each response's log-odds, and its expected information."""
-    p, square, slope = (np.zeros(len(center)) for _ in range(3))
+    # Where nearly all are right, what is wrong is no difference from 1: that would be rounding.
+    p, q, both, right, wrong = np.zeros((5, len(center)))
     for z, weight in zip(nodes, weights, strict=True):
-        at = logistic(center + rows.offset + z * rows.spread)
-        p, square, slope = p + weight * at, square + weight * at**2, slope + weight * at * (1 - at)
+        eta = center + rows.offset + z * rows.spread
+        at, off = logistic(eta), logistic(-eta)
+        p, q, both = p + weight * at, q + weight * off, both + weight * at * off
+        right, wrong = right + weight * at**2, wrong + weight * off**2
     g = rows.guess
-    square = g**2 + 2 * g * (1 - g) * p + (1 - g) ** 2 * square
-    p, slope = g + (1 - g) * p, (1 - g) * slope
-    between = np.maximum(square - p**2, 0.0)
-    variance = p * (1 - p) / rows.trials + (1 - 1 / rows.trials) * between
+    between = (1 - g) ** 2 * np.maximum(np.where(p < q, right - p**2, wrong - q**2), 0.0)
+    p, q, slope = g + (1 - g) * p, (1 - g) * q, (1 - g) * both
+    variance = p * q / rows.trials + (1 - 1 / rows.trials) * between
     variance = np.maximum(variance, 1e-300)
     return slope * (rows.share - p) / variance, slope**2 / variance
 

@@ -231,7 +231,7 @@ def _of_slopes(
     found = {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
     reference = reference_levels(options.reference, built.design)
     if (totals := own_totals(posterior, groups["prior"], built)) is not None:
-        found["total_effects"] = stored_totals(totals, built.design, reference)
+        found["total_effects"] = stored_totals(totals, built, reference)
     assumed = assumed_spillover(
         draws, built, options.reference, level, options.items,
         stream(options.seed, "assumed spillover"), options.population,

@@ -27,7 +27,7 @@ from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames
 from bayescontam.model.lineage import NO_DOSE, Lineage
-from bayescontam.model.relatives import exposed, relatives
+from bayescontam.model.relatives import controlled, exposed, relatives
 
 _ZERO = (*EFFECTS, "novelty_gap")
 """Estimands that are zero by definition where contamination is what the reference is."""
@@ -121,10 +121,14 @@ def _prior_variance(prior: xr.Dataset, design: Design) -> FloatArray:
     return np.broadcast_to(variance, design.answered.shape)
 
 
-def stored_totals(own: OwnTotals, design: Design, reference: FloatArray) -> xr.Dataset:
+def stored_totals(own: OwnTotals, built: BuiltModel, reference: FloatArray) -> xr.Dataset:
     """Return what is stored of them, dims (model, benchmark); `reference` is by benchmark."""
+    design = built.design
     dose = design.pair_dose
+    # Models that are identical but for contamination need no control.
+    apart = controlled(design) if "t" in built.terms else np.ones(len(dose), dtype=bool)
     figures = {"dose": dose, "reference": np.broadcast_to(reference, dose.shape)}
+    figures["controlled"] = np.broadcast_to(apart[:, None], dose.shape) * 1.0
     figures |= {f"own_{name}": each for name, each in vars(own).items()}
     dims = ("model", "benchmark")
     coords = {dim: design.coords[dim] for dim in dims}
@@ -143,16 +147,18 @@ def total_verdicts(
     own = OwnTotals(*(figures[f"own_{name}"] for name in ("effect", "sd", "information")))
     known = table.index.get_level_values("model").isin(list(clean))
     low, high = (table[name].to_numpy(dtype=float) for name in ("ci_low", "ci_high"))
-    # Fits of earlier versions do not store the reference.
-    dose, reference = figures["dose"], figures.get("reference", 0.0 * figures["dose"])
-    turned = reference > dose + ROUNDING
-    found = _verdicts(dose, turned, np.asarray(known), low, high, own, level, smallest)
+    # Fits of earlier versions store neither the reference nor which models are controlled.
+    dose = figures["dose"]
+    turned = figures.get("reference", np.zeros(len(dose))) > dose + ROUNDING
+    apart = figures.get("controlled", np.ones(len(dose))) > 0
+    found = _verdicts(dose, turned, apart, np.asarray(known), low, high, own, level, smallest)
     return pd.Series(list(map(str, found)), index=table.index, dtype=object)
 
 
 def _verdicts(
     dose: FloatArray,
     turned: BoolArray,
+    apart: BoolArray,
     clean: BoolArray,
     low: FloatArray,
     high: FloatArray,
@@ -160,7 +166,8 @@ def _verdicts(
     level: float,
     smallest: float,
 ) -> NDArray[np.object_]:
-    # An effect is shown only where the pooled posterior and the pair's own twins both say so.
+    # An effect is shown only where the pooled posterior and the pair's own twins both show it, and
+    # controls set it apart from what training changes anyway: without them its prior alone does.
     own_low, own_high = normal_interval(own.effect, own.sd, level)
     sign, own_sign = ((a > 0) * 1.0 - (b < 0) for a, b in ((low, high), (own_low, own_high)))
     rules = (
@@ -169,6 +176,7 @@ def _verdicts(
         (~(own.information >= INFORMED), Overfitting.BORROWED),
         ((-smallest < low) & (high < smallest), Overfitting.AT_MOST_SMALL),
         (turned & (sign != 0), Overfitting.BY_REFERENCE),
+        (~apart & (sign != 0), Overfitting.BORROWED),
         ((sign > 0) & (own_sign > 0), Overfitting.SHOWN),
         ((sign < 0) & (own_sign < 0), Overfitting.LOWERED),
         (sign != 0, Overfitting.BORROWED),

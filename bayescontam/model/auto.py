@@ -49,9 +49,10 @@ _REPEATS = (
     " such as aggregated"
 )
 _ANCHORED = (
-    "the clean models identify how difficult contaminated items are. The effect is that of an"
-    " item's own contamination: what items gain from the contamination of others stays in genuine"
-    " ability (direct)"
+    "the clean models identify how difficult contaminated items are, if exposed models find the"
+    " same items hard (anchored_by_pair assumes less). The effect is that of an item's own"
+    " contamination: what items gain from the contamination of others stays in genuine ability"
+    " (direct)"
 )
 
 

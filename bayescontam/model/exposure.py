@@ -216,8 +216,12 @@ def _by_column(
 ) -> NDArray[np.bool_]:
     if column not in frame:
         problem = f"the model spec needs a column '{column}', which is not there"
-        advice = "Add it (1 = the model is known to be clean, 0 = it is not), or name the models"
-        raise DataError([Fault(source, problem)], f"{advice} in contamination.clean.")
+        advice = (
+            "Add it (1 = the model is known to be clean, 0 = it is not), name the models (--clean,"
+            " or contamination.clean in the model spec), or give release dates and cutoffs"
+            " (--released, --cutoff)."
+        )
+        raise DataError([Fault(source, problem)], advice)
     values = read_numbers(frame[column], words=True)
     if not np.isin(values, [0, 1]).all():
         problem = "allowed is 1 (the model is known to be clean) or 0, in every row"

@@ -49,6 +49,17 @@ def controls(design: Design) -> dict[str, list[int]]:
     return found
 
 
+def controlled(design: Design) -> BoolArray:
+    """Return which models answered a control of their base beside a relative, (model,)."""
+    known = controls(design)
+    return np.array(
+        [
+            bool(design.answered[m, known.get(name, [])].any())
+            for m, name in enumerate(np.array(_lineage(design).bases)[_lineage(design).base])
+        ]
+    )
+
+
 def _lineage(design: Design) -> Lineage:
     assert design.lineage is not None
     return design.lineage

@@ -9,9 +9,16 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.identification import normal_interval, own_slopes
+from bayescontam.inference.identification import (
+    NODES,
+    _PairRows,
+    _scores,
+    normal_interval,
+    own_slopes,
+)
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
+from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.specs.registry import load_model
 
 PRIOR = 2.0
@@ -65,6 +72,26 @@ def test_a_model_that_solved_nothing_or_everything_knows_less_than_the_prior(sol
     assert own.information[0, 0] < 1
     low, high = normal_interval(own.slope, own.sd, 0.95)
     assert low[0, 0] < 0 < high[0, 0]
+
+
+@pytest.mark.parametrize("trials", [1, 10])
+def test_hard_and_easy_responses_inform_alike_however_extreme(trials):
+    """Right answers at log-odds x are wrong ones at −x: where all are right 1 − p is rounding."""
+    rng = np.random.default_rng(8)
+    center, share = rng.uniform(-80, 80, 400), rng.integers(0, trials + 1, 400) / trials
+    spread = rng.uniform(0, 8, 400)
+    nodes, weights = normal_gauss_hermite(NODES)
+
+    def scores(sign: int) -> tuple[np.ndarray, np.ndarray]:
+        known = share if sign > 0 else 1 - share
+        zero, n = np.zeros(400), np.full(400, float(trials))
+        rows = _PairRows(zero, zero, spread, np.zeros(1), known, n, zero, zero)
+        return _scores(rows, sign * center, nodes, weights)
+
+    (up, weight), (down, mirrored) = scores(1), scores(-1)
+    np.testing.assert_allclose(up, -down, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(weight, mirrored, rtol=1e-9, atol=1e-12)
+    assert np.abs(up).max() <= trials * (1 + 1e-12)
 
 
 def test_without_variation_there_is_no_information():

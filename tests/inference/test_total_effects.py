@@ -149,7 +149,7 @@ def verdict_of(
         [model.design.models, model.design.benchmarks], names=["model", "benchmark"]
     )
     intervals = pd.DataFrame({"ci_low": ends[0], "ci_high": ends[1]}, index=index)
-    stored = stored_totals(own, model.design, np.full(2, reference))
+    stored = stored_totals(own, model, np.full(len(model.design.benchmarks), reference))
     return total_verdicts(stored, (), intervals, 0.95, 0.02)
 
 
@@ -160,6 +160,24 @@ def test_a_reference_above_the_dose_turns_the_sign():
         assert found["met", "exam"] == Overfitting.BY_REFERENCE
     # The dose is 0.4: below it the sign is that of the effect.
     assert verdict_of(model, (0.1, 0.3), (0.1, 0.1), 0.2)["met", "exam"] == Overfitting.SHOWN
+
+
+def test_without_a_control_no_total_is_shown():
+    """What training changes anyway is then set apart by its prior alone, unless twins have none."""
+    right = {**RIGHT, ("clean", "exam"): 10, ("met", "exam"): 36}
+    alone = {pair: count for pair, count in right.items() if pair[1] == "exam"}
+    unanswered = {pair: count for pair, count in right.items() if pair != ("met", "quiz")}
+    for table_of, identical, wanted in (
+        (right, False, Overfitting.SHOWN),
+        (alone, False, Overfitting.BORROWED),
+        (unanswered, False, Overfitting.BORROWED),
+        (alone, True, Overfitting.SHOWN),
+    ):
+        blocks = {"ability": {"lineage": "base", "twins": "identical"}} if identical else {}
+        model = built(table_of, **blocks)
+        assert verdict_of(model, (0.1, 0.3), (0.1, 0.1))["met", "exam"] == wanted
+        # An interval that holds zero is as inconclusive as ever.
+        assert verdict_of(model, (-0.1, 0.3), (0.1, 0.1))["met", "exam"] == Overfitting.INCONCLUSIVE
 
 
 def test_the_dose_may_be_a_function_of_copies_and_epochs():
