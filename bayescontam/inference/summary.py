@@ -147,7 +147,13 @@ def _rows(draws: xr.DataArray, level: float, weights: DrawWeights | None) -> pd.
     else:
         figures = describe(flat, level) | convergence(cells)
         table = table.assign(**figures, p_positive=(flat > 0).mean(axis=0))
-    return table.assign(p_positive=np.nan) if draws.name == "rank" else table
+    if draws.name != "rank":
+        return table
+    # Ends are ranks that draws have: no model is between the second and the third.
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    share = None if weights is None else weights.share
+    low, high = np.quantile(flat, tails, axis=0, method="inverted_cdf", weights=share)
+    return table.assign(p_positive=np.nan, ci_low=low, ci_high=high)
 
 
 FIGURES = ("ess_bulk", "ess_tail", "r_hat", "mcse_mean")

@@ -2,16 +2,19 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from bayescontam.inference.summary import (
+    DrawWeights,
     p_all_differences,
     p_best,
     p_superior,
     ranks,
     simultaneous_intervals,
+    summarise,
 )
 
 COUNTS = [(12, 20), (15, 20), (15, 21), (40, 80)]
@@ -134,3 +137,18 @@ def test_first_places_are_shared_by_equal_models() -> None:
     np.testing.assert_allclose(parts, first / first.sum(axis=1, keepdims=True))
     placed = np.array([[1.5], [np.nan], [1.5]])
     np.testing.assert_array_equal(p_best(placed), [[0.5], [np.nan], [0.5]])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ends_of_ranks_are_ranks(weighted: bool) -> None:
+    """Of 30 draws one is second and one is fourth: quantiles between draws would be 2.725."""
+    rank = np.full((1, 30, 1, 1), 3.0)
+    rank[0, 0], rank[0, 1] = 2.0, 4.0
+    dims = ("chain", "draw", "model", "benchmark")
+    coords = {"model": ["m"], "benchmark": ["b"]}
+    values = {"accuracy": (dims, rank / 8), "rank": (dims, rank)}
+    weights = DrawWeights(np.full(30, 1 / 30), np.arange(30), (1, 30)) if weighted else None
+    table = summarise(xr.Dataset(values, coords), 0.95, weights).set_index("quantity")
+    assert tuple(table.loc["rank", ["ci_low", "ci_high"]]) == (2.0, 4.0)
+    low, _ = np.quantile(rank / 8, [0.025, 0.975])
+    assert table.loc["accuracy", "ci_low"] == pytest.approx(low)
