@@ -7,6 +7,7 @@ import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
+from scipy import stats
 from scipy.special import expit, logit
 
 from bayescontam.data.responses import Responses
@@ -119,6 +120,32 @@ def test_abilities_pooled_within_benchmarks_have_their_prior_whatever_their_rate
     assert abs((z**2).mean() - 1) < 5 * np.sqrt(2 / z.size)
     assert abs(np.corrcoef(z.ravel(), np.log(rate).ravel())[0, 1]) < 5 / np.sqrt(z.size)
     assert abs(np.corrcoef(z[:, 0, 0], z[:, 0, 1])[0, 1]) < 5 / np.sqrt(count)
+
+
+def test_the_density_of_abilities_sampled_at_their_rate_is_that_of_their_prior() -> None:
+    """And that of answers is of alpha (theta − delta): written out, at a point of the posterior."""
+    model, design = (b := built(WITHIN)).model, b.design
+    rng = np.random.default_rng(9)
+    point = {k: v + 0.3 * rng.standard_normal(v.shape) for k, v in model.initial_point().items()}
+    names = ("theta", "mu", "sigma_theta", "alpha_pair", "log_alpha_pair", "sigma_alpha", "delta")
+    sampled = ("theta_level", "log_alpha_pair", "n_correct")
+    densities = [model.logp(vars=[model[n]], jacobian=False, sum=False)[0] for n in sampled]
+    values = model.replace_rvs_by_values([model[n] for n in names])
+    found = model.compile_fn([*values, *densities], mode="FAST_COMPILE")(point)
+    at = dict(zip(names, found, strict=False))
+    of_theta, of_rate, of_answers = found[len(names) :]
+    assert np.ptp(at["alpha_pair"]) > 0.05
+    # A variable that is `rate` times as large has a density that is so much smaller.
+    small = 1e-6  # which every spread is larger by
+    wanted = stats.norm.logpdf(at["theta"], at["mu"], at["sigma_theta"] + small)
+    np.testing.assert_allclose(of_theta, wanted - np.log(at["alpha_pair"]), rtol=1e-9)
+    wanted = stats.norm.logpdf(at["log_alpha_pair"], 0, at["sigma_alpha"] + small)
+    np.testing.assert_allclose(of_rate, wanted, rtol=1e-9)
+    eta = at["alpha_pair"].ravel()[design.model_benchmark] * (
+        at["theta"].ravel()[design.model_unit] - at["delta"][design.item]
+    )
+    wanted = stats.bernoulli.logpmf(design.n_correct, expit(eta))
+    np.testing.assert_allclose(of_answers, wanted, rtol=1e-9)
 
 
 def test_all_blocks_together_are_the_formula() -> None:
