@@ -62,13 +62,14 @@ def fitted(controls: int, walk: bool, tables: int) -> Iterator[pd.DataFrame]:
     frame = whole if walk else whole.drop(columns="checkpoint")
     first = Responses.from_frame(frame)
     spec, _ = compose_spec(first)
-    sampler = engine_of(spec, "nutpie", first, moving=False)
+    sampling = SAMPLING["nutpie"]
+    sampler = engine_of(spec, sampling.engine, first, moving=False)
     dose = whole.groupby(["model", "benchmark"])["contamination"].mean()
     for number, spillover in product(range(tables), SPILLOVER):
         rng = np.random.default_rng([11, number, int(10 * spillover), controls])
         correct, true = answered(whole, spillover, rng)
-        drawn = sampler.draw(Responses.from_frame(frame.assign(correct=correct)), number, SAMPLING)
-        found = intervals(estimands_of(drawn, rng)[TOTAL.overfitting])
+        drawn = sampler.draw(Responses.from_frame(frame.assign(correct=correct)), number, sampling)
+        found = intervals(estimands_of(drawn, sampling, rng)[TOTAL.overfitting])
         found = found.loc[dose.index[dose > 0]].rename_axis(["model", "benchmark"])
         yield found.join(true).assign(
             controls=controls, walk=walk, spillover=spillover, table=number, diverged=drawn.diverged

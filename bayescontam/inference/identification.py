@@ -183,6 +183,13 @@ class OwnSlopes:
     # expected information of the responses on the slope, times the prior variance: at 1 they halve
     # that variance; 0 where contamination does not vary
     information: FloatArray
+    # the responses' likelihood of log-odds without contamination and slope, as a Normal: its
+    # precision, and the precision times its mean, dims (model, benchmark, 2, 2) and
+    # (model, benchmark, 2)
+    precision: FloatArray
+    pull: FloatArray
+    prior_sd: FloatArray  # of each slope
+    spread: float  # standard deviation of slopes among the fit's pairs
 
 
 def normal_interval(
@@ -208,7 +215,7 @@ def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlop
     if thinned.increments is not None:
         x = design.reach_dose @ thinned.increments.mean(axis=0)
     rows = _PairRows.of(thinned, built, x)
-    b, inverse, weight = _fit(rows, design, prior_sd)
+    a, b, inverse, weight = _fit(rows, design, prior_sd)
     total = _sums(weight, design)
     mean = _sums(weight * x, design) / np.where(total > 0, total, 1.0)
     within = x - mean[design.model_benchmark]
@@ -229,7 +236,42 @@ def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlop
     variance = inverse + data_share**2 * together
     values = b, np.sqrt(variance), square * prior**2
     shape, answered = design.answered.shape, design.answered.ravel()
-    return OwnSlopes(*(np.where(answered, v, np.nan).reshape(shape) for v in values))
+    slope, sd, information = (np.where(answered, v, np.nan).reshape(shape) for v in values)
+    normal = _without_priors(rows, design, _dose_from_zero(thinned, design), (a, b), weight, prior)
+    precision, pull = (each.reshape(*shape, *each.shape[1:]) for each in normal)
+    assert thinned.beta is not None
+    differ = design.varies.ravel()
+    spread = np.sqrt(thinned.beta[:, differ].var(axis=1).mean()) if differ.any() else 0.0
+    return OwnSlopes(slope, sd, information, precision, pull, prior_sd, float(spread))
+
+
+def _dose_from_zero(draws: Draws, design: Design) -> FloatArray:
+    """Return what slopes multiply, counted from no contamination."""
+    assert design.contamination is not None
+    if draws.increments is None:
+        return design.contamination
+    return design.reach(design.contamination) @ draws.increments.mean(axis=0)
+
+
+def _without_priors(
+    rows: "_PairRows",
+    design: Design,
+    dose: FloatArray,
+    mode: tuple[FloatArray, FloatArray],
+    weight: FloatArray,
+    prior_sd: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return precision, and precision times mean, of each pair's log-odds and slope."""
+    (a, b), cell = mode, design.model_benchmark
+    first, crossed, second = (_sums(weight * dose**power, design) for power in range(3))
+    precision = np.stack([first, crossed, crossed, second], axis=-1).reshape(-1, 2, 2)
+    # The mode is where the priors of the fit pull as hard as the responses do.
+    shift = np.zeros(len(a))  # one for each pair: how far its doses are from those from zero
+    shift[cell] = dose - rows.x
+    up = (a - rows.level) / _ABILITY_SD**2
+    along = b / np.maximum(prior_sd, 1e-6) ** 2 + shift * up
+    center = np.stack([a - b * shift, b], axis=-1)
+    return precision, np.einsum("pij,pj->pi", precision, center) + np.stack([up, along], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,8 +356,8 @@ def _cavity(
 
 def _fit(
     rows: _PairRows, design: Design, prior_sd: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the slope of each pair, its variance, and the weight of each response."""
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return log-odds and slope of each pair, the slope's variance, and responses' weights."""
     cell, size = design.model_benchmark, design.answered.size
     ridge = 1 / _ABILITY_SD**2, 1 / np.maximum(prior_sd.ravel(), 1e-6) ** 2
     a, b = rows.level.copy(), np.zeros(size)
@@ -335,7 +377,7 @@ def _fit(
         a, b = a + shorter * step_a, b + shorter * step_b
         if largest.max() < _CLOSE:
             break
-    return b, first / determinant, weight
+    return a, b, first / determinant, weight
 
 
 def _scores(

@@ -37,6 +37,7 @@ from bayescontam.inference.estimands import (
 )
 from bayescontam.inference.identification import (
     SMALLEST_EFFECT,
+    OwnSlopes,
     check_smallest_effect,
     identify,
     own_slopes,
@@ -130,7 +131,7 @@ def fit_responses(
     posterior, sample_stats = sample(built, options.sampling, seed, progress)
     sampled = time.perf_counter()
     with stage(progress, "computing estimands and checks"):
-        judged, positions = _judged(posterior, built, options)
+        judged, positions, own = _judged(posterior, built, options)
         groups = {"posterior": posterior, "sample_stats": sample_stats} | judged
         named = [name for name in ("estimands", "estimands_by_concept") if name in groups]
         summary = pd.concat(
@@ -146,7 +147,7 @@ def fit_responses(
         if built.lattice is not None:
             draws, rng = stack_draws(posterior, built.design), stream(options.seed, "integration")
             checks.append(checking.integration_check(draws, built.lattice, rng))
-        checks += left_out_check(groups["estimands"], built, responses, limits)
+        checks += left_out_check(own, built, responses, limits)
         checks += design_checks(built, reference, options.items)
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
@@ -161,8 +162,8 @@ def fit_responses(
 
 def _judged(
     posterior: xr.Dataset, built: BuiltModel, options: Options
-) -> tuple[dict[str, xr.Dataset], Positions]:
-    """Return everything that follows from the draws, group by group, and what is stored of it."""
+) -> tuple[dict[str, xr.Dataset], Positions, OwnSlopes | None]:
+    """Return all that follows from the draws by group, what is stored of it, and own slopes."""
     seed, cores = options.seed, options.sampling.cores
     draws = stack_draws(posterior, built.design)
     draws = draw_difficulties(draws, built.lattice, stream(seed, "difficulties"), cores=cores)
@@ -185,8 +186,11 @@ def _judged(
         ),
         "loo": leave_one_out(draws, built, stream(seed, "loo")),
     }
+    own = None
     if draws.beta is not None:
-        groups |= _of_slopes(draws, posterior, groups, built, options)
+        prior_sd = before["estimands"]["slope"].fillna(0.0).std(("chain", "draw")).to_numpy()
+        own = own_slopes(draws, built, prior_sd)
+        groups |= _of_slopes(draws, posterior, groups, own, built, options)
     if built.spec.contamination.confounding == "sensitivity":
         curves = confounding_curves(posterior, groups["estimands"], built, options.level)
         groups["confounding"] = curves
@@ -201,13 +205,14 @@ def _judged(
         "exposure": stored_exposure(built.design, moments),
     }
     groups |= {name: group for name, group in others.items() if group is not None}
-    return groups | stored_table(built.design), positions
+    return groups | stored_table(built.design), positions, own
 
 
 def _of_slopes(
     draws: Draws,
     posterior: xr.Dataset,
     groups: Mapping[str, xr.Dataset],
+    own: OwnSlopes,
     built: BuiltModel,
     options: Options,
 ) -> dict[str, xr.Dataset]:
@@ -224,7 +229,6 @@ def _of_slopes(
     density = log_prior(posterior, built)[at], loo["log_likelihood"].to_numpy()
     sensitivity = power_scaling(chosen, *density)
     slopes = cells["slope"], groups["prior_estimands"]["slope"]
-    own = own_slopes(draws, built, slopes[1].fillna(0.0).std(("chain", "draw")).to_numpy())
     verdicts = identify(*slopes, sensitivity, built, own, level, options.reference)
     rng = stream(options.seed, "curves")
     curves = dose_response(draws, built, level, options.items, rng, options.population)

@@ -19,6 +19,14 @@ from tests.support.simulated_responses import simulate
 N = 20_000
 
 
+def own_of(slope: np.ndarray, sd: np.ndarray, information: np.ndarray) -> OwnSlopes:
+    """Return slopes of which the Normals, which `identify` does not use, are flat."""
+    return OwnSlopes(
+        slope, sd, information, np.zeros((*slope.shape, 2, 2)), np.zeros((*slope.shape, 2)),
+        np.ones(slope.shape), 1.0,
+    )  # fmt: skip
+
+
 def judged(
     mean: float, sd: float, spec="single", contamination=None, sensitivity=0.0, frame=None,
     own=None, information=50.0,
@@ -38,7 +46,7 @@ def judged(
     draws = np.repeat(rng.normal(mean, sd, (1, N, 1, 1)), 2, axis=2)
     prior = np.repeat(rng.normal(0, 2, (1, N, 1, 1)), 2, axis=2)
     sensitive = xr.Dataset({"slope_prior": (dims[2:], np.full((2, 1), sensitivity))}, coords)
-    known = OwnSlopes(*(np.full((2, 1), v) for v in (*(own or (mean, sd)), information)))
+    known = own_of(*(np.full((2, 1), v) for v in (*(own or (mean, sd)), information)))
     slopes = xr.DataArray(draws, coords, dims), xr.DataArray(prior, coords, dims)
     result = identify(*slopes, sensitive, b, known, 0.95)
     return result.isel(model=0, benchmark=0)
@@ -152,7 +160,7 @@ def test_extrapolation_is_the_distance_to_the_range_of_the_model(reference, quiz
     coords = {"model": ["A", "B"], "benchmark": ["quiz", "exam"]}
     draws = xr.DataArray(np.random.default_rng(2).normal(size=shape), coords, dims)
     sensitive = xr.Dataset({"slope_prior": (dims[2:], np.zeros((2, 2)))}, coords)
-    own = OwnSlopes(*(np.ones((2, 2)) for _ in range(3)))
+    own = own_of(*(np.ones((2, 2)) for _ in range(3)))
     judged = identify(draws, 2 * draws, sensitive, b, own, 0.95, reference)
     wanted = [[quiz_a, exam_a], [quiz_b, np.nan]]
     np.testing.assert_allclose(judged["extrapolation"], wanted, atol=1e-12)

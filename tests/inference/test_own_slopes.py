@@ -60,6 +60,12 @@ def test_one_model_has_its_penalised_regression():
     assert own.slope[0, 0] == pytest.approx(found.x[1], abs=1e-4)
     assert own.sd[0, 0] == pytest.approx(np.sqrt(np.linalg.inv(hessian)[1, 1]), rel=1e-4)
     assert own.information[0, 0] == pytest.approx(known * PRIOR**2, rel=1e-4)
+    # Without the priors: curvature and gradient of the log-likelihood, doses counted from zero.
+    full = np.array([[w.sum(), w @ dose], [w @ dose, w @ dose**2]])
+    np.testing.assert_allclose(own.precision[0, 0], full, rtol=1e-4)
+    left = correct[0] - p
+    at = np.array([found.x[0] - found.x[1] * dose.mean(), found.x[1]])
+    np.testing.assert_allclose(own.pull[0, 0] - full @ at, [left.sum(), left @ dose], atol=2e-3)
 
 
 @pytest.mark.parametrize("solved", [0, 1])
