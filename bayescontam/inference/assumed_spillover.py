@@ -14,7 +14,6 @@ from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.predictor import contamination_shift
-from bayescontam.model.relatives import exposed, with_twins
 
 LOCATIONS = (-1.0, -0.5, 0.0, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 """Locations of the prior of the coefficient of spillover, log-odds if exposed to all items."""
@@ -112,10 +111,10 @@ def assumed_spillover(
 def _without_twin(design: Design, fitted: bool) -> BoolArray:
     """Return which exposed pairs do not show by a twin what spillover adds, (model, benchmark)."""
     if not fitted:
-        return exposed(design)
+        return design.exposed_pairs
     if design.lineage is None:  # models of other exposure show one coefficient for all
         return np.zeros(design.answered.shape, dtype=bool)
-    return exposed(design) & ~with_twins(design)
+    return design.exposed_pairs & ~design.twinned_pairs
 
 
 def assumed_table(group: xr.Dataset | None) -> pd.DataFrame:

@@ -13,7 +13,6 @@ from bayescontam.inference.identification import ROUNDING, extrapolation
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design, may_count_items
 from bayescontam.model.effect_names import EffectNames, effect_head
-from bayescontam.model.relatives import controls, exposed, with_twins
 
 CONTROLS = "Training apart from contamination"
 SPILLOVER = "Spillover apart from ability"
@@ -103,8 +102,8 @@ def _exposure_check(design: Design, reference: FloatArray) -> Check:
 
 def _twins_check(design: Design) -> Check:
     """Check that each exposed model has a relative of other exposure on its benchmark."""
-    met = exposed(design)
-    alone, count = met & ~with_twins(design), int(met.sum())
+    met = design.exposed_pairs
+    alone, count = met & ~design.twinned_pairs, int(met.sum())
     names = join_list(
         [f"{design.models[m]} on {design.benchmarks[b]}" for m, b in np.argwhere(alone)], 3
     )
@@ -122,7 +121,7 @@ def _twins_check(design: Design) -> Check:
 
 def _controls_check(design: Design) -> Iterator[Check]:
     """Check that training apart from contamination can be seen in each base."""
-    found = controls(design)
+    found = design.controls
     if not found:
         return  # no base has models to compare
     without = [base for base, known in found.items() if not known]

@@ -10,18 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray, IntArray
+from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.measures import read_guess
 from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
-from bayescontam.model.lineage import Lineage, add_checkpoints, make_lineage
+from bayescontam.model.lineage import NO_DOSE, Lineage, add_checkpoints, make_lineage
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
 _LEAST_PART = 0.05
 """Share of a benchmark's items from which on it matters which ones a model answered."""
+_SAME_KIND = 0.5
+"""Part of two exposures that must be of the same kinds for them to inform on one coefficient."""
 _BY_RESPONSE = (
     "model", "benchmark", "unit", "item", "n_correct", "n_trials", "contamination", "weight",
 )  # fmt: skip
@@ -239,6 +241,56 @@ class Design:
         """Whether a model answered any item of a benchmark, dims (model, benchmark)."""
         shape = len(self.models), len(self.benchmarks)
         return np.bincount(self.model_benchmark, minlength=shape[0] * shape[1]).reshape(shape) > 0
+
+    @cached_property
+    def exposed_pairs(self) -> BoolArray:
+        """Which models met a benchmark's items in training, (model, benchmark)."""
+        return np.asarray(self.pair_dose > NO_DOSE)
+
+    def relatives(self, m: int, b: int) -> BoolArray:
+        """Return the models that show what the exposure of one adds on a benchmark, itself too."""
+        # Those of its base that answered it, and were not exposed or to the same kinds of
+        # duplicates.
+        lineage = self._lineage
+        share = lineage.share.reshape(*self.answered.shape, -1)[:, b]
+        alike = np.minimum(share, share[m]).sum(axis=1) >= _SAME_KIND
+        related: BoolArray = self.answered[:, b] & (lineage.base == lineage.base[m])
+        return related & (alike | ~self.exposed_pairs[:, b])
+
+    @cached_property
+    def twinned_pairs(self) -> BoolArray:
+        """Which exposed pairs have a relative of other exposure, (model, benchmark)."""
+        found = np.zeros(self.answered.shape, dtype=bool)
+        for m, b in zip(*np.nonzero(self.exposed_pairs), strict=True):
+            found[m, b] = np.ptp(self.pair_dose[self.relatives(m, b), b]) > NO_DOSE
+        return found
+
+    @cached_property
+    def controls(self) -> dict[str, list[int]]:
+        """Of each base, the benchmarks that several of its models answered, none exposed.
+
+        Bases whose models were not exposed anywhere, or that have one model only, are left out.
+        """
+        lineage, met, found = self._lineage, self.exposed_pairs, {}
+        for a, name in enumerate(lineage.bases):
+            rows = lineage.base == a
+            if rows.sum() > 1 and met[rows].any():
+                clean = ~met[rows].any(axis=0) & (self.answered[rows].sum(axis=0) > 1)
+                found[name] = np.flatnonzero(clean).tolist()
+        return found
+
+    @cached_property
+    def controlled(self) -> BoolArray:
+        """Which models answered a control of their base beside a relative, (model,)."""
+        bases = np.array(self._lineage.bases)[self._lineage.base]
+        return np.array(
+            [self.answered[m, self.controls.get(name, [])].any() for m, name in enumerate(bases)]
+        )
+
+    @property
+    def _lineage(self) -> Lineage:
+        assert self.lineage is not None
+        return self.lineage
 
     def means(self, values: FloatArray, cell: IntArray, count: int) -> FloatArray:
         """Return weighted means of values of responses within cells; of an empty cell 0."""

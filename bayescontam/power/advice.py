@@ -18,7 +18,6 @@ from bayescontam.inference.summary import LEVEL
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.lineage import BASE, bases_of
-from bayescontam.model.relatives import controls, exposed, with_twins
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.power.totals import MOST_EFFECTS, Pairs, effects_of, expected_widths
 from bayescontam.specs.model import ModelSpec
@@ -213,7 +212,7 @@ def _without_contamination() -> list[dict[str, Any]]:
 
 def _direct(spec: ModelSpec, design: Design) -> dict[str, Any]:
     """Return what identifies the direct effect: items of different contamination."""
-    met = exposed(design)
+    met = design.exposed_pairs
     varied = design.informative & met
     if not met.any():
         return _row("direct effect", "no", "", _NO_CONTAMINATION)
@@ -234,14 +233,14 @@ def _direct(spec: ModelSpec, design: Design) -> dict[str, Any]:
 
 def _spillover(design: Design, terms: Terms, related: bool) -> list[dict[str, Any]]:
     """Return what identifies spillover, and with the direct effect the total."""
-    met = exposed(design)
+    met = design.exposed_pairs
     if not met.any():
         return [_row(e, "no", "", _NO_CONTAMINATION) for e in ("spillover", "total effect")]
     if design.lineage is None:
         return _spillover_of_unrelated("spillover" in terms, related)
-    twins = with_twins(design)
+    twins = design.twinned_pairs
     alone = met & ~twins
-    of_bases = controls(design)
+    of_bases = design.controls
     known = sorted({b for each in of_bases.values() for b in each})
     without = [base for base, each in of_bases.items() if not each]
     parts, missing = [], []
@@ -314,7 +313,7 @@ def _spillover_of_unrelated(spilled: bool, related: bool) -> list[dict[str, Any]
 
 def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
     """Return what distinguishes contamination from how difficult contaminated items are."""
-    clean, met = int(design.clean.sum()), exposed(design)
+    clean, met = int(design.clean.sum()), design.exposed_pairs
     if spec.contamination.confounding == "anchored":
         by = (
             f"{clean} model{'s' if clean > 1 else ''} known to be clean, whose answers show how"
@@ -355,7 +354,7 @@ def _seen(design: Design) -> str:
     text = f"Read: {', '.join(parts)}."
     if design.contamination is None:
         return text
-    met = exposed(design)
+    met = design.exposed_pairs
     dose = design.pair_dose[met]
     if not met.any():
         return f"{text} No model was exposed to any item."

@@ -16,8 +16,7 @@ from bayescontam.model.likelihood import accuracy, log_likelihood
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.priors import distribution, stretch
 from bayescontam.model.quadrature import normal_trapezoid
-from bayescontam.model.terms import Terms
-from bayescontam.model.variance import variance_components
+from bayescontam.model.terms import Terms, variance_components
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
 

@@ -19,8 +19,7 @@ from bayescontam.model.design import crossed_labels, make_design
 from bayescontam.model.likelihood import accuracy
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.priors import distribution, is_stretched, stretch
-from bayescontam.model.terms import Terms, plan_terms
-from bayescontam.model.variance import SPREADS
+from bayescontam.model.terms import SPREADS, Terms, plan_terms
 from bayescontam.power.laplace import (
     Approximate,
     Approximation,

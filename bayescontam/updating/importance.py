@@ -27,7 +27,7 @@ from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.exposure import draw_nodes
 from bayescontam.model.marginal import make_lattice
 from bayescontam.model.priors import SMALLEST, distribution, stretch_of_draws
-from bayescontam.model.variance import variance_components
+from bayescontam.model.terms import variance_components
 from bayescontam.parallel import usable_cores
 from bayescontam.updating.new_model import ItemBlock, ItemDifficulties, Marginal, NewModel
 

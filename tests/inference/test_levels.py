@@ -7,15 +7,20 @@ import xarray as xr
 from scipy.special import expit
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.levels import Levels
-from bayescontam.inference.total_effects import own_totals
-from bayescontam.model.build import build
+from bayescontam.inference.total_effects import Levels, own_totals
+from bayescontam.model.build import BuiltModel, build
 from tests.support.marginal_likelihoods import spec_of
 
 
 def posterior_of(**values: float) -> xr.Dataset:
     """Return a posterior in which spreads have these values."""
     return xr.Dataset({name: (("chain", "draw"), [[v, v]]) for name, v in values.items()})
+
+
+def accuracies(built: BuiltModel) -> Levels:
+    """Return the log-odds of mean accuracies, whatever spreads of items are."""
+    count = len(built.design.benchmarks)
+    return Levels(built, np.zeros(count), np.ones(count))
 
 
 @pytest.mark.parametrize("guess", [0.0, 0.25])
@@ -35,7 +40,7 @@ def test_guessing_and_the_spread_of_items_are_undone(guess):
     np.testing.assert_allclose(found.estimate, ability, atol=0.25)
     assert (found.se < 0.1).all()
     mean = frame.groupby("model")["correct"].mean().to_numpy()
-    plain = Levels.of_accuracies(built).on(np.arange(2), 0)
+    plain = accuracies(built).on(np.arange(2), 0)
     np.testing.assert_allclose(expit(plain.estimate), mean, atol=1e-3)
     np.testing.assert_allclose(plain.se, 1 / np.sqrt(items * mean * (1 - mean)), rtol=1e-3)
 
@@ -49,7 +54,7 @@ def test_repeated_responses_are_stretched_by_their_spread_alone():
     )  # fmt: skip
     built = build(spec_of("hierarchical"), Responses.from_frame(frame))
     share = frame["n_correct"].sum() / 6000
-    plain = Levels.of_accuracies(built).on(np.zeros(1, int), 0)
+    plain = accuracies(built).on(np.zeros(1, int), 0)
     assert expit(plain.estimate[0]) == pytest.approx(share, abs=1e-3)
     found = Levels.of_responses(built, posterior_of(sigma_eps=3.0)).on(np.zeros(1, int), 0)
     assert found.estimate[0] == pytest.approx(plain.estimate[0] * np.sqrt(1 + 0.346 * 9), rel=1e-6)
@@ -64,7 +69,7 @@ def test_concepts_count_by_their_items_in_all_models_alike():
         for i in range(30 if concept == "big" else 10)
     ]  # fmt: skip
     built = build(spec_of("concepts"), Responses.from_frame(pd.DataFrame(rows)))
-    found = Levels.of_accuracies(built).on(np.arange(2), 0)
+    found = accuracies(built).on(np.arange(2), 0)
     for m, name in enumerate(built.design.models):
         p = (right[name, "big"] + 0.5) / 31, (right[name, "small"] + 0.5) / 11
         big, small = (np.log(each / (1 - each)) for each in p)

@@ -17,7 +17,6 @@ from bayescontam.inference.total_effects import (
     total_verdicts,
 )
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.relatives import controls, with_twins
 from bayescontam.specs.registry import load_model
 from tests.support.made_fit import drawn_from_prior
 from tests.support.marginal_likelihoods import spec_of
@@ -94,7 +93,9 @@ def test_without_a_relative_of_other_exposure_there_is_no_information():
     at = {name: k for k, name in enumerate(model.design.models)}
     assert found.information[at["a"], 0] == 0
     assert found.information[at["c"], 0] > 0.1
-    assert with_twins(model.design)[:, 0].tolist() == [name == "c" for name in model.design.models]
+    assert model.design.twinned_pairs[:, 0].tolist() == [
+        name == "c" for name in model.design.models
+    ]
 
 
 def test_other_kinds_of_duplicates_do_not_count_as_the_same_exposure():
@@ -198,7 +199,7 @@ def test_the_dose_may_be_a_function_of_copies_and_epochs():
 
 def test_controls_are_benchmarks_that_none_of_a_base_met():
     model = built()
-    [(base, found)] = controls(model.design).items()
+    [(base, found)] = model.design.controls.items()
     assert (base, [model.design.benchmarks[b] for b in found]) == ("recipe", ["quiz"])
     reference = np.zeros(2)
     found = {check.name: check for check in design_checks(model, reference)}
@@ -339,6 +340,6 @@ def test_an_exposure_to_another_kind_is_no_twin():
     responses.frame["kind"] = np.where(responses.frame["model"] == "one", "exact", "semantic")
     kinds = {"kinds": "kind"}
     design = build(spec_of("twins", difficulty={"form": "none"}, contamination=kinds), responses)
-    assert not with_twins(design.design).any()
+    assert not design.design.twinned_pairs.any()
     same = build(spec_of("twins", difficulty={"form": "none"}), responses)
-    assert with_twins(same.design).all()
+    assert same.design.twinned_pairs.all()
