@@ -35,6 +35,12 @@ from .data.responses import (
     Responses as Responses,
     read_responses as read_responses,
 )
+from .duplicates.make import (
+    Made as Made,
+    check_duplicates as check_duplicates,
+    make_duplicates as make_duplicates,
+    new_items as new_items,
+)
 from .errors import (
     BayescontamError as BayescontamError,
     DataError as DataError,

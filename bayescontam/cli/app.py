@@ -9,6 +9,7 @@ from bayescontam.cli import (
     compare,
     covariates,
     demo,
+    duplicates,
     fit,
     importers,
     judge,
@@ -48,6 +49,7 @@ app.command("scan", epilog=scan.SCAN_EXAMPLES)(scan.scan)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
+app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.add_typer(study.app, name="study", epilog=study.EXAMPLES)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 

@@ -26,6 +26,7 @@ VERBS = [
     "import evalplus", "import livecodebench",
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
+    "duplicates", "duplicates new", "duplicates make", "duplicates check",
     "study", "study list", "study show", "study keys", "study run", "study report",
     "study compare",
 ]  # fmt: skip

@@ -64,6 +64,9 @@ CASES = {
     "judge agreement as json": "judge agreement scan/judgements.csv --json",
     "curve without judgements": "curve scan/finished --out prior.nc --seed 5",
     "covariates": "covariates scan/finished --curve curve.nc --out c.csv --draws 40 > c.csv",
+    "duplicates new": "duplicates new --items 2 --houses 3 --categories 3 --out n.jsonl > n.jsonl",
+    "duplicates make": "duplicates make grids.jsonl --out d.jsonl --seed 3 > d.jsonl",
+    "duplicates check": "duplicates check made.jsonl --benchmark grids.jsonl",
     "study list": "study list",
     "study show": "study show sbc-single",
     "study show of a published one": "study show arc-decomposition",
@@ -112,6 +115,18 @@ def sheet(place: Path, run: Run) -> None:
     rows.to_csv("filled.csv", index=False)
 
 
+@pytest.fixture
+def grids(place: Path, run: Run) -> None:
+    """Write two logic grids, and a duplicate of each, of which one lacks a clue."""
+    sizes = "--items 2 --houses 3 --categories 3 --seed 4 --out grids.jsonl"
+    assert run("duplicates", "new", *sizes.split()).status == 0
+    made = "make grids.jsonl --chain shuffle --out made.jsonl"
+    assert run("duplicates", *made.split()).status == 0
+    rows = [json.loads(line) for line in Path("made.jsonl").read_text().splitlines()]
+    rows[1]["text"] = rows[1]["text"].rpartition("\n")[0]
+    Path("made.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def printed(run: Run, line: str, folder: Path) -> str:
     """Return how a command ended, what it printed, and the file that it wrote if that is asked."""
     command, _, file = line.partition(" > ")
@@ -137,7 +152,7 @@ def test_a_command_prints_what_it_printed(
     name: str,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    for file, fixture in (("filled.csv", "sheet"), ("rough.nc", "counts")):
+    for file, fixture in (("filled.csv", "sheet"), ("rough.nc", "counts"), ("grids", "grids")):
         if file in CASES[name]:
             request.getfixturevalue(fixture)
     with corpus_in_memory():
@@ -212,7 +227,7 @@ def test_each_command_has_a_case() -> None:
         "judge llm ",
         *(f"import {tool} " for tool in IMPORTS),
     ]
-    groups = {"", "import", "judge", "models", "corpora", "study"}
+    groups = {"", "import", "judge", "models", "corpora", "duplicates", "study"}
     lacking = [
         verb
         for verb in VERBS

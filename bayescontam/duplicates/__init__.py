@@ -1,0 +1,1 @@
+"""Synthetic semantic duplicates of benchmark items: made, and checked."""

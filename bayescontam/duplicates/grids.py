@@ -1,0 +1,411 @@
+"""Logic grids: houses in a row, who lives in each, and clues that leave one solution.
+
+Items of this kind are those of ZebraLogic (Lin et al. 2025, arXiv:2502.01100). New ones are worded
+by ``grids.toml``; any text with lists of values in backticks and the same relations is read.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bayescontam._optional import require
+from bayescontam._text import join_list, printable
+from bayescontam._types import IntArray
+from bayescontam.errors import UsageError
+
+type Relation = Literal["in", "not in", "same", "next left", "left", "beside", "apart"]
+type Attribute = tuple[int, int]
+"""Positions of a category and of one of its values."""
+
+MOST_HOUSES, FEWEST_HOUSES = 8, 2
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six")
+_HOUSE, _CLUES = "House", "## Clues:"
+_TEXT: dict[Relation, str] = {
+    "in": "{a} is in the {ordinal} house.",
+    "not in": "{a} is not in the {ordinal} house.",
+    "same": "{a} is {b}.",
+    "next left": "{a} is directly left of {b}.",
+    "left": "{a} is somewhere to the left of {b}.",
+    "beside": "{a} and {b} are next to each other.",
+    "apart": "There {are} {count} {houses} between {a} and {b}.",
+}
+_WORDED: tuple[tuple[Relation, str], ...] = (
+    ("not in", r"[^|]*\| (?:[\w' ]+ )?is not in the (?P<ordinal>\w+) house\.?"),
+    ("in", r"[^|]*\| (?:[\w' ]+ )?is in the (?P<ordinal>\w+) house\.?"),
+    ("apart", r"there (?:is|are) (?P<count>\w+) houses? between [^|]*\|[^|]*\band\b[^|]*\|.*"),
+    (
+        "next left",
+        r"[^|]*\|[^|]*\b(?:directly|immediately) (?:to the )?(?P<side>left|right) of\b[^|]*\|.*",
+    ),
+    ("left", r"[^|]*\|[^|]*\bto the (?P<side>left|right) of\b[^|]*\|.*"),
+    ("beside", r"[^|]*\|[^|]*\band\b[^|]*\|.* next to each other\.?"),
+    (
+        "same",
+        r"[^|]*\| (?:[\w' ]+ )??is (?:the |an? )?(?:(?:person|one|man|woman) [^|]*)?\|.*",
+    ),
+)
+"""How relations are worded, with a bar in place of each value; the first that fits counts."""
+_SYMMETRIC = frozenset({"same", "beside", "apart"})
+_MONTHS = dict.fromkeys(
+    ("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"), "[a-z]*"
+)
+"""What may follow a value that is short for a word."""
+
+
+class GridError(ValueError):
+    """Why a text is no logic grid, or no duplicate of one."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason, self.detail = reason, detail  # what is counted, and what arrived
+
+
+@dataclass(frozen=True)
+class Category:
+    """What the houses differ by."""
+
+    name: str
+    intro: str  # how the list of its values is introduced
+    who: str  # how clues speak of the person whose value is ``{}``
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Clue:
+    """A relation between two attributes, or between one and a house."""
+
+    relation: Relation
+    a: Attribute
+    b: Attribute | None = None
+    # the house of `in` and `not in`, from 0 on; how many houses lie between those of `apart`
+    number: int = 0
+    words: str = field(default="", compare=False)  # as it was read; empty: the package's own
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A puzzle with its solution."""
+
+    categories: tuple[Category, ...]
+    clues: tuple[Clue, ...]
+    house: IntArray  # of each value, from 0 on, dims (category, value)
+    preamble: str = ""  # what stands before the clues, as it was read; empty: the package's own
+
+    @property
+    def houses(self) -> int:
+        """Number of houses."""
+        return len(self.categories[0].values)
+
+    @property
+    def text(self) -> str:
+        """The puzzle as models read it."""
+        size = self.houses
+        lines = [
+            f"{size} houses stand in a row, numbered 1 to {size} from left to right. One person"
+            " lives in each, and no two of them share any of the following:"
+        ]
+        for each in self.categories:
+            lines.append(f" - {each.intro}: " + ", ".join(f"`{value}`" for value in each.values))
+        preamble = self.preamble or "\n".join([*lines, _CLUES])
+        numbered = (f"{at}. {self.sentence(clue)}" for at, clue in enumerate(self.clues, 1))
+        return "\n".join([preamble, *numbered])
+
+    def sentence(self, clue: Clue) -> str:
+        """Return a clue in words."""
+        if clue.words:
+            return clue.words
+        a, b = (
+            None if at is None else self.categories[at[0]].who.format(self._value(at))
+            for at in (clue.a, clue.b)
+        )
+        few = clue.number == 1
+        words = _TEXT[clue.relation].format(
+            a=a, b=b, ordinal=_ORDINALS[clue.number], count=_COUNTS[min(clue.number, 6)],
+            are="is" if few else "are", houses="house" if few else "houses",
+        )  # fmt: skip
+        return words[0].upper() + words[1:]
+
+    @property
+    def solution(self) -> dict[str, Any]:
+        """The solution as ZebraLogic has it: a header, and a row for each house."""
+        rows = [
+            [str(h + 1), *(c.values[int(np.argmax(self.house[k] == h))]
+                           for k, c in enumerate(self.categories))]
+            for h in range(self.houses)
+        ]  # fmt: skip
+        return {"header": [_HOUSE, *(c.name for c in self.categories)], "rows": rows}
+
+    def _value(self, at: Attribute) -> str:
+        return self.categories[at[0]].values[at[1]]
+
+
+@cache
+def categories() -> tuple[Category, ...]:
+    """Return the categories that new grids, and substitutions, are made of."""
+    known = tomllib.loads(Path(__file__).with_name("grids.toml").read_text(encoding="utf-8"))
+    return tuple(Category(**each | {"values": tuple(each["values"])}) for each in known["category"])
+
+
+def solutions(houses: int, count: int, clues: Sequence[Clue], most: int = 2) -> list[IntArray]:
+    """Return up to `most` solutions, each the houses of values, dims (category, value).
+
+    Parameters
+    ----------
+    houses, count : int
+        Houses, and categories.
+    clues : sequence of Clue
+        What has to hold.
+    most : int, default 2
+        Solutions after which the search ends: two are enough to know that there are several.
+
+    Raises
+    ------
+    MissingExtraError
+        Without the extra ``duplicates``.
+    """
+    # python-constraint2 was tried on 6 x 6 grids: seconds where CP-SAT takes milliseconds.
+    cp = require("ortools.sat.python.cp_model", "duplicates")
+    model = cp.CpModel()
+    house = [[model.new_int_var(0, houses - 1, "") for _ in range(houses)] for _ in range(count)]
+    for row in house:
+        model.add_all_different(row)
+    for clue in clues:
+        a = house[clue.a[0]][clue.a[1]]
+        if clue.b is None:
+            model.add(a == clue.number if clue.relation == "in" else a != clue.number)
+            continue
+        b = house[clue.b[0]][clue.b[1]]
+        match clue.relation:
+            case "same":
+                model.add(a == b)
+            case "next left":
+                model.add(b == a + 1)
+            case "left":
+                model.add(a < b)
+            case _:
+                apart = 1 if clue.relation == "beside" else clue.number + 1
+                domain = cp.Domain.from_values([-apart, apart])
+                model.add_linear_expression_in_domain(b - a, domain)
+    found: list[IntArray] = []
+
+    class Collected(cp.CpSolverSolutionCallback):  # type: ignore[name-defined]
+        def on_solution_callback(self) -> None:
+            found.append(np.array([[self.value(v) for v in row] for row in house]))
+            if len(found) >= most:
+                self.stop_search()
+
+    solver = cp.CpSolver()
+    solver.parameters.enumerate_all_solutions = True
+    solver.parameters.num_workers = 1
+    solver.solve(model, Collected())
+    return found
+
+
+def is_solved(grid: Grid) -> bool:
+    """Return whether the clues of a grid leave its solution and no other."""
+    found = solutions(grid.houses, len(grid.categories), grid.clues)
+    return len(found) == 1 and np.array_equal(found[0], grid.house)
+
+
+def check_sizes(houses: int, count: int) -> None:
+    """Refuse sizes that there are no categories or values for."""
+    most = len(categories()) - 1  # of the two lists of names, one is used
+    if not FEWEST_HOUSES <= houses <= MOST_HOUSES or not 1 <= count <= most:
+        raise UsageError(
+            f"grid: got {houses} houses and {count} categories; allowed are"
+            f" {FEWEST_HOUSES} to {MOST_HOUSES} houses and 1 to {most} categories"
+        )
+
+
+def new_grid(houses: int, count: int, rng: np.random.Generator) -> Grid:
+    """Return a new grid with a unique solution, of which no clue can be spared.
+
+    Parameters
+    ----------
+    houses : int
+        Houses, 2 to 8.
+    count : int
+        Categories; the first are names.
+    rng : numpy.random.Generator
+        What it depends on.
+
+    Raises
+    ------
+    UsageError
+        For sizes that there are no categories for.
+    """
+    check_sizes(houses, count)
+    known = categories()
+    others = rng.permutation(np.arange(2, len(known)))[: count - 1]
+    chosen = [with_values(known[int(k)], houses, rng) for k in (0, *others)]
+    house = np.array([rng.permutation(houses) for _ in range(count)])
+    clues = list(_true_clues(house))
+    rng.shuffle(clues)
+    # Clues that relate two values come first; houses by number would make it easy.
+    clues.sort(key=lambda clue: clue.b is None)
+    kept = _fewest(clues, houses, count)
+    rng.shuffle(kept)
+    return Grid(tuple(chosen), tuple(kept), house)
+
+
+def with_values(category: Category, houses: int, rng: np.random.Generator) -> Category:
+    """Return a category with as many of its values, at random."""
+    chosen = rng.choice(len(category.values), houses, replace=False)
+    return replace(category, values=tuple(category.values[int(at)] for at in chosen))
+
+
+def _true_clues(house: IntArray) -> Iterator[Clue]:
+    """Yield all clues that hold, each once."""
+    places = [(c, v) for c in range(len(house)) for v in range(house.shape[1])]
+    for a in places:
+        for h in range(house.shape[1]):
+            yield Clue("in" if house[a] == h else "not in", a, None, h)
+    for a, b in combinations(places, 2):
+        apart = int(house[b] - house[a])
+        if apart == 0:
+            yield Clue("same", a, b)
+            continue
+        first, second = (a, b) if apart > 0 else (b, a)
+        yield Clue("left", first, second)
+        if abs(apart) == 1:
+            yield from (Clue("next left", first, second), Clue("beside", a, b))
+        else:
+            yield Clue("apart", a, b, abs(apart) - 1)
+
+
+def _fewest(clues: Sequence[Clue], houses: int, count: int) -> list[Clue]:
+    """Return clues that leave one solution, none of which can be spared."""
+    # The shortest beginning of the list that does, by halving; then one after the other is tried
+    # to be left out.
+    low, high = 0, len(clues)
+    while low < high:
+        middle = (low + high) // 2
+        if len(solutions(houses, count, clues[:middle])) == 1:
+            high = middle
+        else:
+            low = middle + 1
+    kept = list(clues[:high])
+    for clue in list(kept):
+        rest = [each for each in kept if each is not clue]
+        if len(solutions(houses, count, rest)) == 1:
+            kept = rest
+    return kept
+
+
+def read_grid(text: str, solution: Mapping[str, Any]) -> Grid:
+    """Read a grid from its text and its solution.
+
+    Lists of values stand on lines of their own, in backticks; clues are numbered lines.
+
+    Parameters
+    ----------
+    text : str
+        The puzzle: this package's wording or that of ZebraLogic.
+    solution : mapping
+        ``header`` (the first is the house, then a name for each list) and ``rows``.
+
+    Raises
+    ------
+    GridError
+        Where a list, a clue or the solution cannot be read.
+    """
+    names = [str(name) for name in solution.get("header", [])][1:]
+    preamble, marker, body = text.partition(_CLUES)
+    lists = [line for line in preamble.splitlines() if line.count("`") >= 4]
+    values = [tuple(re.findall(r"`([^`]+)`", line)) for line in lists]
+    sizes = sorted({*map(len, values)})
+    if not marker or not values or len(names) != len(values) or len(sizes) != 1:
+        raise GridError(
+            f"it has no lists of values in backticks before a line {_CLUES!r}, one for each column"
+            " of the solution, all of one length",
+            f"{len(values)} lists, of {join_list(map(str, sizes)) or 'no'} values, and"
+            f" {len(names)} columns",
+        )
+    if len({_plain(value) for own in values for value in own}) < sizes[0] * len(values):
+        raise GridError("a value occurs twice")
+    found = tuple(
+        Category(name, line.split("`")[0].strip(" -:"), "{}", own)
+        for name, line, own in zip(names, lists, values, strict=True)
+    )
+    house = _houses(found, [*map(list, solution.get("rows", []))])
+    numbered = re.findall(r"^\s*\d+[.)]\s+(.+?)\s*$", body, re.MULTILINE)
+    if not numbered:
+        raise GridError("it has no numbered clues, each on a line")
+    clues = tuple(_clue(line, found) for line in numbered)
+    return Grid(found, clues, house, preamble + marker)
+
+
+def _houses(found: tuple[Category, ...], rows: list[list[Any]]) -> IntArray:
+    """Return the house of each value, dims (category, value)."""
+    size = len(found[0].values)
+    house = np.full((len(found), size), -1)
+    for h, row in enumerate(rows):
+        for c, value in enumerate(row[1:]):
+            if c < len(found) and value in found[c].values:
+                house[c, found[c].values.index(value)] = h
+    if len(rows) != size or (np.sort(house, axis=1) != np.arange(size)).any():
+        raise GridError("its solution does not place each value in one house")
+    return house
+
+
+def _clue(line: str, found: tuple[Category, ...]) -> Clue:
+    """Read a clue from its words."""
+    named, barred = _mentions(line, found)
+    for relation, pattern in _WORDED:
+        if (match := re.fullmatch(pattern, barred)) is None:
+            continue
+        words = match.groupdict()
+        if relation in ("in", "not in"):
+            if len(named) == 1 and words["ordinal"] in _ORDINALS:
+                return Clue(relation, named[0], None, _ORDINALS.index(words["ordinal"]), line)
+            break
+        between = words.get("count", _COUNTS[0])
+        if len(named) == 2 and between in _COUNTS:
+            a, b = reversed(named) if words.get("side") == "right" else named
+            return Clue(relation, a, b, _COUNTS.index(between), line)
+        break
+    raise GridError(
+        "a clue has no known relation of two values, or of one and a house",
+        f"{printable(line, 120)!r}, in which {len(named)} values were found",
+    )
+
+
+def _mentions(line: str, found: tuple[Category, ...]) -> tuple[list[Attribute], str]:
+    """Return the values that a clue names, in their order, and the clue with bars for them."""
+    places = {
+        _plain(value): (c, v) for c, each in enumerate(found) for v, value in enumerate(each.values)
+    }
+    # Longer ones come before their parts.
+    longest = sorted(places, key=len, reverse=True)
+    pattern = "|".join(
+        rf"(?<!\w)(?:({re.escape(value)}){_MONTHS.get(value, '')})(?!\w)" for value in longest
+    )
+    text = _plain(line).replace("|", "/")
+    hits = re.finditer(pattern, text)
+    named = [places[next(part for part in hit.groups() if part)] for hit in hits]
+    return named, re.sub(pattern, "|", text)
+
+
+def _plain(text: str) -> str:
+    """Return a text as values are compared: without case, and without hyphens in words."""
+    return text.lower().replace("-", "")
+
+
+def same_clues(one: Sequence[Clue], other: Sequence[Clue]) -> bool:
+    """Return whether two lists hold the same clues, in any order."""
+    return sorted(map(_key, one)) == sorted(map(_key, other))
+
+
+def _key(clue: Clue) -> tuple[str, str, str, int]:
+    ends = [str(clue.a), str(clue.b)]
+    if clue.relation in _SYMMETRIC:
+        ends.sort()
+    return clue.relation, *ends, clue.number  # type: ignore[return-value]

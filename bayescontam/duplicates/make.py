@@ -1,0 +1,429 @@
+"""Duplicates of a benchmark's items by chains of steps, each checked by its own text."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayescontam._progress import progress_bar
+from bayescontam._random import check_seed, stream
+from bayescontam._text import join_list, printable
+from bayescontam.data.jsonl import Damage, json_records, no_object
+from bayescontam.duplicates.grids import (
+    MOST_HOUSES,
+    Category,
+    Grid,
+    GridError,
+    categories,
+    check_sizes,
+    is_solved,
+    new_grid,
+    read_grid,
+    same_clues,
+    with_values,
+)
+from bayescontam.errors import DataError, Fault, UsageError
+
+CHAINS = ("shuffle", "substitute", "shuffle+substitute")
+"""Chains of steps by default."""
+_ORDER = ("shuffle", "substitute")
+"""Steps in the order in which a chain has them."""
+
+
+class Fields(NamedTuple):
+    """Fields of a benchmark's records."""
+
+    item: str
+    text: str
+    answer: str
+
+
+ZEBRA_LOGIC = Fields("id", "puzzle", "solution")
+"""Fields of ZebraLogic, and of new grids."""
+
+
+class Failure(NamedTuple):
+    """Why an item, or a duplicate of one, is not used."""
+
+    reason: str
+    item: str
+    detail: str = ""
+
+    @classmethod
+    def of(cls, error: GridError, item: str) -> "Failure":
+        """Return why an item is none."""
+        return cls(error.reason, item, error.detail)
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of a benchmark: a grid, and the text that it was read from."""
+
+    name: str
+    text: str
+    grid: Grid
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Rows, and what did not become one.
+
+    Attributes
+    ----------
+    rows : list of dict
+        What was made or passed, in the order of items, chains and copies.
+    failures : pandas.DataFrame
+        Columns ``reason``, ``count``, ``first`` (item or duplicate) and ``detail`` (what arrived
+        there); empty if all went well.
+    """
+
+    rows: list[dict[str, Any]]
+    failures: pd.DataFrame
+
+
+def new_items(
+    count: int, *, houses: int = 4, size: int = 4, seed: int = 0, progress: bool = False
+) -> list[dict[str, Any]]:
+    """Make new logic grids, each with one solution and no clue that can be spared.
+
+    They are in no corpus: a test set that every model is clean of.
+
+    Parameters
+    ----------
+    count : int
+        Items.
+    houses : int, default 4
+        Houses of each, 2 to 8.
+    size : int, default 4
+        Categories of each, 1 to 13: names, and others at random.
+    seed : int, default 0
+        The same seed gives the same items.
+    progress : bool, default False
+        Whether a bar is shown.
+
+    Returns
+    -------
+    list of dict
+        With the fields of ZebraLogic: ``id``, ``size``, ``puzzle`` and ``solution`` (a header, and
+        a row for each house).
+
+    Raises
+    ------
+    UsageError
+        For a number that is not allowed.
+    MissingExtraError
+        Without the extra ``duplicates``.
+
+    Examples
+    --------
+    >>> [item] = new_items(1, houses=2, size=2, seed=1)
+    >>> item["id"], item["solution"]["header"][:2]
+    ('grid-2x2-0001', ['House', 'Name'])
+    """
+    seed = check_seed(seed)
+    if count < 1:
+        raise UsageError(f"items: got {count}; allowed is 1 or more")
+    check_sizes(houses, size)
+    found = []
+    with progress_bar(progress, "making items", count, "items") as advance:
+        for at in range(count):
+            grid = new_grid(houses, size, stream(seed, "logic grid", houses, size, at))
+            name = f"grid-{houses}x{size}-{at + 1:04d}"
+            found.append(
+                {"id": name, "size": f"{houses}*{size}", "puzzle": grid.text,
+                 "solution": grid.solution}
+            )  # fmt: skip
+            advance(at + 1)
+    return found
+
+
+def make_duplicates(
+    benchmark: str | Path,
+    *,
+    chains: Sequence[str] = CHAINS,
+    copies: int = 1,
+    seed: int = 0,
+    fields: Fields = ZEBRA_LOGIC,
+    progress: bool = False,
+) -> Made:
+    """Make semantic duplicates of logic grids.
+
+    Clues are shuffled and renumbered; categories and their values are replaced, one to one, by
+    others, and the solution with them. Each result is read again from its text and solved: a row
+    has the one solution that its answer states.
+
+    Parameters
+    ----------
+    benchmark : path
+        JSON Lines: a record for each item.
+    chains : sequence of str
+        Steps of each kind of duplicate, such as ``"shuffle+substitute"``; default: either and both.
+    copies : int, default 1
+        Duplicates of each item by each chain.
+    seed : int, default 0
+        The same seed gives the same duplicates.
+    fields : Fields
+        Names of the records' fields; default: ``id``, ``puzzle``, ``solution``.
+    progress : bool, default False
+        Whether a bar is shown.
+
+    Returns
+    -------
+    Made
+        Rows ``benchmark, item, duplicate, kind, level, steps, parent_sha256, checks, text,
+        answer``, and counted failures.
+
+    Raises
+    ------
+    UsageError
+        For a chain or number that is not allowed.
+    DataError
+        Where the file cannot be read, or no item of it can.
+    MissingExtraError
+        Without the extra ``duplicates``.
+
+    References
+    ----------
+    Shuffling and substitution of ZebraLogic, in this order: appendix A.3.5 of "Soft Contamination
+    Means Benchmarks Test Shallow Generalization" (2026).
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "grids.jsonl"
+    >>> _ = path.write_text(json.dumps(new_items(1, houses=3, size=3)[0]))
+    >>> [row["level"] for row in make_duplicates(path).rows]
+    ['shuffle', 'substitute', 'shuffle+substitute']
+    """
+    seed, path, steps = check_seed(seed), Path(benchmark), [*map(_steps_of, chains)]
+    if copies < 1:
+        raise UsageError(f"copies: got {copies}; allowed is 1 or more")
+    items, failed = read_items(path, fields)
+    rows, done = [], 0
+    total = len(items) * len(chains) * copies
+    with progress_bar(progress, "making duplicates", total, "duplicates") as advance:
+        for item in items:
+            for chain in steps:
+                for copy in range(copies):
+                    try:
+                        rows.append(_duplicate(path.stem, item, chain, copy, seed))
+                    except GridError as error:
+                        failed.append(Failure.of(error, item.name))
+                    done += 1
+                    advance(done)
+    return Made(rows, _counted(failed))
+
+
+def check_duplicates(
+    duplicates: str | Path, benchmark: str | Path, *, fields: Fields = ZEBRA_LOGIC
+) -> Made:
+    """Check duplicates of logic grids against their parents once more, from their texts alone.
+
+    Parameters
+    ----------
+    duplicates : path
+        What `make_duplicates` wrote.
+    benchmark : path
+        The items that they are duplicates of.
+    fields : Fields
+        Names of the benchmark's fields.
+
+    Returns
+    -------
+    Made
+        The rows that passed, and counted failures.
+
+    Raises
+    ------
+    DataError
+        Where a file cannot be read.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "grids.jsonl").write_text(json.dumps(new_items(1, houses=3, size=3)[0]))
+    >>> [row] = make_duplicates(folder / "grids.jsonl", chains=["shuffle"]).rows
+    >>> row["text"] = row["text"].rpartition("\\n")[0]  # without its last clue
+    >>> _ = (folder / "made.jsonl").write_text(json.dumps(row))
+    >>> check_duplicates(folder / "made.jsonl", folder / "grids.jsonl").failures["count"].sum()
+    np.int64(1)
+    """
+    parents = {item.name: item for item in read_items(Path(benchmark), fields)[0]}
+    rows: list[dict[str, Any]] = []
+    failed: list[Failure] = []
+    for at, row in enumerate(_objects(Path(duplicates)), 1):
+        name = str(row.get("duplicate", f"row {at}"))
+        item = parents.get(str(row.get("item")))
+        if item is None:
+            failed.append(Failure("its item is not in the benchmark, or is no logic grid", name))
+        elif row.get("parent_sha256") != _hash(item.text):
+            failed.append(Failure("its item has another text now", name))
+        else:
+            try:
+                chain = _steps_of(str(row.get("level")))
+                _checked(item.grid, str(row.get("text")), _answer(row.get("answer")), chain)
+                rows.append(row)
+            except GridError as error:
+                failed.append(Failure.of(error, name))
+            except UsageError as error:
+                failed.append(Failure("its level is no chain of steps", name, str(error)))
+    return Made(rows, _counted(failed))
+
+
+def read_items(path: Path, fields: Fields) -> tuple[list[Item], list[Failure]]:
+    """Read logic grids of a file, and why others are none."""
+    items: list[Item] = []
+    failed: list[Failure] = []
+    for at, record in enumerate(_objects(path), 1):
+        name = str(record.get(fields.item, f"record {at}"))
+        missing = [field for field in fields if field not in record]
+        if missing:
+            reason = f"it has no {join_list(missing)}, which are named as fields"
+            failed.append(Failure(reason, name, f"fields {join_list(record)}"))
+            continue
+        text = str(record[fields.text])
+        try:
+            grid = read_grid(text, _answer(record[fields.answer]))
+            if not is_solved(grid):
+                raise GridError(_NOT_UNIQUE)
+        except GridError as error:
+            failed.append(Failure.of(error, name))
+            continue
+        items.append(Item(name, text, grid))
+    if not items:
+        reasons = _counted(failed)
+        first = reasons["reason"].iloc[0] if len(reasons) else "the file holds no record"
+        problem = f"no item can be read as a logic grid; the most frequent reason: {first}"
+        raise DataError([Fault(str(path), problem)])
+    return items, failed
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    for place, _, value in json_records(path):
+        if isinstance(value, Damage):
+            raise DataError([Fault(str(path), f"{place}: {value.reason}; allowed is JSON Lines")])
+        if not isinstance(value, dict):
+            raise DataError([Fault(str(path), f"{place}: {no_object(value)}")])
+        yield value
+
+
+def _steps_of(chain: str) -> tuple[str, ...]:
+    """Return the steps of a chain by its name."""
+    steps = tuple(part.strip() for part in chain.split("+"))
+    wanted = tuple(step for step in _ORDER if step in steps)
+    if steps != wanted:
+        raise UsageError(
+            f"chain: got {printable(chain, 60)!r}; allowed are steps joined by '+', each once and"
+            f" in this order: {join_list(_ORDER)}"
+        )
+    return steps
+
+
+def _duplicate(
+    benchmark: str, item: Item, chain: tuple[str, ...], copy: int, seed: int
+) -> dict[str, Any]:
+    """Return a row, checked."""
+    level, grid = "+".join(chain), item.grid
+    for step in chain:
+        grid = _STEPS[step](grid, stream(seed, "duplicates", item.name, level, copy, step))
+    _checked(item.grid, grid.text, grid.solution, chain)
+    return {
+        "benchmark": benchmark, "item": item.name, "duplicate": f"{item.name}/{level}/{copy + 1}",
+        "kind": "semantic", "level": level,
+        "steps": [{"step": step, "seed": seed, "copy": copy} for step in chain],
+        "parent_sha256": _hash(item.text), "checks": _CHECKS, "text": grid.text,
+        "answer": grid.solution,
+    }  # fmt: skip
+
+
+def shuffle(grid: Grid, rng: np.random.Generator) -> Grid:
+    """Return a grid with its clues in another order, numbered anew."""
+    order = rng.permutation(len(grid.clues))
+    if len(order) > 1 and (order == np.arange(len(order))).all():
+        order = np.roll(order, 1)
+    return replace(grid, clues=tuple(grid.clues[int(at)] for at in order))
+
+
+def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
+    """Return a grid with other categories and values, one to one, worded anew."""
+    if grid.houses > MOST_HOUSES:
+        raise GridError("it has more houses than there are values for", str(grid.houses))
+    taken = {value.lower() for each in grid.categories for value in each.values}
+    names = {each.name.lower() for each in grid.categories}
+    free = [
+        each for each in categories()
+        if each.name.lower() not in names and not taken & {value.lower() for value in each.values}
+    ]  # fmt: skip
+    if len(free) < len(grid.categories):
+        raise GridError("it has more categories than there are others", f"{len(grid.categories)}")
+    chosen = rng.permutation(len(free))[: len(grid.categories)]
+    new = tuple(with_values(free[int(at)], grid.houses, rng) for at in chosen)
+    clues = tuple(replace(clue, words="") for clue in grid.clues)
+    return Grid(new, clues, grid.house)
+
+
+_STEPS: Mapping[str, Callable[[Grid, np.random.Generator], Grid]] = {
+    "shuffle": shuffle,
+    "substitute": substitute,
+}
+_NOT_UNIQUE = "its clues leave another solution, or several"
+_CHECKS = ["unique solution", "clues", "values"]
+"""Checks that each row has passed."""
+
+
+def _checked(parent: Grid, text: str, answer: Mapping[str, Any], chain: Iterable[str]) -> None:
+    """Raise a GridError unless a text is a duplicate of a grid."""
+    found = read_grid(text, answer)
+    replaced, values = "substitute" in chain, _values(found.categories)
+    before = _values(parent.categories)
+    faults = {
+        "its answer is not that of its item, mapped": not np.array_equal(found.house, parent.house),
+        "its clues are not those of its item": not same_clues(found.clues, parent.clues),
+        "a value of its item is still there": replaced and bool(values & before),
+        "its values are not those of its item": not replaced and values != before,
+    }
+    for reason, holds in faults.items():
+        if holds:
+            raise GridError(reason)
+    if not is_solved(found):
+        raise GridError(_NOT_UNIQUE)
+
+
+def _values(of: Iterable[Category]) -> set[str]:
+    return {value.lower() for each in of for value in each.values}
+
+
+def _answer(value: Any) -> Mapping[str, Any]:
+    """Return a solution, which may be JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, dict):
+        raise GridError("its solution has no header and rows")
+    return value
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _counted(failed: Sequence[Failure]) -> pd.DataFrame:
+    """Return each reason with its number and the first that has it."""
+    counts = Counter(each.reason for each in failed)
+    first: dict[str, Failure] = {}
+    for each in failed:
+        first.setdefault(each.reason, each)
+    rows = [
+        (reason, count, first[reason].item, first[reason].detail)
+        for reason, count in counts.most_common()
+    ]
+    return pd.DataFrame(rows, columns=["reason", "count", "first", "detail"])
