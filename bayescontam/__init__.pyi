@@ -41,6 +41,11 @@ from .duplicates.make import (
     make_duplicates as make_duplicates,
     new_items as new_items,
 )
+from .duplicates.planting import (
+    Recalled as Recalled,
+    plant_duplicates as plant_duplicates,
+    recall as recall,
+)
 from .errors import (
     BayescontamError as BayescontamError,
     DataError as DataError,

@@ -50,6 +50,7 @@ app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
+app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
 app.add_typer(study.app, name="study", epilog=study.EXAMPLES)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 

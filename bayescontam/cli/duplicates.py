@@ -10,8 +10,8 @@ from typer import Argument, Exit, Option, Typer
 from bayescontam._files import write_text
 from bayescontam._progress import stage
 from bayescontam._text import join_list, printable
-from bayescontam.cli.options import Quiet, check_file, examples
-from bayescontam.cli.terminal import print_lines, print_table
+from bayescontam.cli.options import Format, Level, Quiet, check_file, examples
+from bayescontam.cli.terminal import print_lines, print_notes, print_table, put_csv, put_json
 
 if TYPE_CHECKING:
     from bayescontam.duplicates.make import Fields, Made
@@ -24,6 +24,14 @@ MAKE_EXAMPLES = examples(
     "bayescontam duplicates make grids.jsonl --chain shuffle --copies 5 --out shuffled.jsonl",
 )
 CHECK_EXAMPLES = examples("bayescontam duplicates check duplicates.jsonl --benchmark grids.jsonl")
+PLANT_EXAMPLES = examples(
+    "bayescontam duplicates plant corpus.jsonl --duplicates duplicates.jsonl --out planted",
+    then="Then: scan planted/corpus.jsonl, and bayescontam recall SCAN --truth planted/truth.csv",
+)
+RECALL_EXAMPLES = examples(
+    "bayescontam recall scan --truth planted/truth.csv",
+    "bayescontam recall scan --truth planted/truth.csv --format csv > recall.csv",
+)
 EXAMPLES = examples(
     "bayescontam duplicates new --items 250 --out grids.jsonl",
     "bayescontam duplicates make grids.jsonl --out duplicates.jsonl",
@@ -31,8 +39,8 @@ EXAMPLES = examples(
 )
 in_fields = partial(Option, rich_help_panel="Fields of the benchmark")
 app = Typer(
-    help="Semantic duplicates of a benchmark's items, made and checked; new items. Logic grids"
-    " (as in ZebraLogic) for now. Needs the extra 'duplicates'.",
+    help="Semantic duplicates of a benchmark's items: made, checked and planted; new items. Made"
+    " are those of logic grids (as in ZebraLogic), which needs the extra 'duplicates'.",
     no_args_is_help=True,
 )
 
@@ -123,6 +131,76 @@ def check(
     _print_failures(found)
     if len(found.failures):
         raise Exit(3)
+
+
+@app.command("plant", epilog=PLANT_EXAMPLES)
+def plant(
+    corpus: Annotated[list[Path], Argument(help="Corpus, JSON Lines; several files if need be.")],
+    duplicates: Annotated[Path, Option(help="Duplicates that 'make' wrote.")],
+    out: Annotated[Path, Option(help="Folder for corpus.jsonl and truth.csv.")],
+    share: Annotated[
+        float, Option(help="Share of the items whose duplicates are planted; of the others none.")
+    ] = 0.5,
+    copies: Annotated[int, Option(help="How often each duplicate is planted.")] = 1,
+    inside: Annotated[
+        float, Option(help="Share that are put into a document; the others are their own.")
+    ] = 0.5,
+    text: Annotated[str, Option(help="Field of the corpus with the text.")] = "text",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Plant duplicates in a corpus at known places, and write the truth.
+
+    The corpus is copied with them. A scan of the copy and 'bayescontam recall' show how many are
+    found, by kind.
+    """
+    with stage(not quiet, "starting"):
+        from bayescontam.duplicates.planting import ABSENT, CORPUS, TRUTH, plant_duplicates
+    truth = plant_duplicates(
+        corpus, duplicates, out, share=share, copies=copies, inside=inside, text_field=text,
+        seed=seed, progress=not quiet,
+    )  # fmt: skip
+    absent = truth["place"] == ABSENT
+    of = truth[~absent][["benchmark", "item"]].drop_duplicates()
+    print_lines(
+        [
+            f"{int((~absent).sum()):,} duplicates of {len(of):,} items planted in"
+            f" {printable(out / CORPUS)}, none of {int(absent.sum()):,} items; the truth is in"
+            f" {printable(out / TRUTH)}."
+        ]
+    )
+    print_notes(
+        f"{count:,} records left out: {reason}" for reason, count in truth.attrs["left_out"].items()
+    )
+
+
+def recall(
+    scan: Annotated[Path, Argument(help="Scan of the corpus that 'duplicates plant' wrote.")],
+    truth: Annotated[Path, Option(help="The truth, truth.csv.")],
+    level: Level = 0.95,
+    output: Format = "table",
+    quiet: Quiet = False,
+) -> None:
+    """Report how many planted duplicates a scan found, by kind, level and place.
+
+    Found are those among the stored matches of their item. With items of which none was planted,
+    also how well the cosine and lexical scores distinguish both.
+    """
+    with stage(not quiet, "counting"):
+        from bayescontam.duplicates.planting import recall as counted
+
+        found = counted(scan, truth, level=level)
+    if output == "csv":
+        put_csv(found.table)
+    elif output == "json":
+        put_json({"recall": found.table, "scores": found.scores})
+    else:
+        shown = [name for name in found.table if not str(name).endswith(("_low", "_high"))]
+        ends = ["found_low", "found_high"]
+        print_table(found.table[[*shown[:6], *ends, *shown[6:]]], whole=True)
+        if len(found.scores):
+            print_lines(["", "Items with a planted duplicate against those without:", ""])
+            print_table(found.scores, whole=True)
 
 
 def _fields(item: str, text: str, answer: str) -> "Fields":

@@ -139,7 +139,7 @@ def new_items(
                 {"id": name, "size": f"{houses}*{size}", "puzzle": grid.text,
                  "solution": grid.solution}
             )  # fmt: skip
-            advance(at + 1)
+            advance(1)
     return found
 
 
@@ -205,7 +205,7 @@ def make_duplicates(
     if copies < 1:
         raise UsageError(f"copies: got {copies}; allowed is 1 or more")
     items, failed = read_items(path, fields)
-    rows, done = [], 0
+    rows = []
     total = len(items) * len(chains) * copies
     with progress_bar(progress, "making duplicates", total, "duplicates") as advance:
         for item in items:
@@ -215,8 +215,7 @@ def make_duplicates(
                         rows.append(_duplicate(path.stem, item, chain, copy, seed))
                     except GridError as error:
                         failed.append(Failure.of(error, item.name))
-                    done += 1
-                    advance(done)
+                    advance(1)
     return Made(rows, _counted(failed))
 
 

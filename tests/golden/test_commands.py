@@ -67,6 +67,10 @@ CASES = {
     "duplicates new": "duplicates new --items 2 --houses 3 --categories 3 --out n.jsonl > n.jsonl",
     "duplicates make": "duplicates make grids.jsonl --out d.jsonl --seed 3 > d.jsonl",
     "duplicates check": "duplicates check made.jsonl --benchmark grids.jsonl",
+    "duplicates plant": (
+        "duplicates plant grids-corpus.jsonl --duplicates made.jsonl --out p > p/truth.csv"
+    ),
+    "recall": "recall scan/finished --truth grids-truth.csv",
     "study list": "study list",
     "study show": "study show sbc-single",
     "study show of a published one": "study show arc-decomposition",
@@ -125,6 +129,14 @@ def grids(place: Path, run: Run) -> None:
     rows = [json.loads(line) for line in Path("made.jsonl").read_text().splitlines()]
     rows[1]["text"] = rows[1]["text"].rpartition("\n")[0]
     Path("made.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    texts = (f'{{"id": "d{k}", "text": "One line.\\nAnother one."}}\n' for k in range(4))
+    Path("grids-corpus.jsonl").write_text("".join(texts))
+    first = bayescontam.Scan.load("scan/finished").matches.groupby("item").head(1)
+    truth = first[["benchmark", "item", "document", "start", "end"]].assign(
+        duplicate="x", kind="semantic", level="exact", copy=1, place="alone"
+    )
+    truth.loc[truth.index[1::2], ["document", "place"]] = ["", "absent"]
+    truth.to_csv("grids-truth.csv", index=False)
 
 
 def printed(run: Run, line: str, folder: Path) -> str:
