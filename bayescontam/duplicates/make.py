@@ -280,12 +280,16 @@ def read_items(path: Path, fields: Fields) -> tuple[list[Item], list[Failure]]:
     """Read logic grids of a file, and why others are none."""
     items: list[Item] = []
     failed: list[Failure] = []
+    names: set[str] = set()
     for at, record in enumerate(_objects(path), 1):
         name = str(record.get(fields.item, f"record {at}"))
         missing = [field for field in fields if field not in record]
         if missing:
             reason = f"it has no {join_list(missing)}, which are named as fields"
             failed.append(Failure(reason, name, f"fields {join_list(record)}"))
+            continue
+        if name in names:
+            failed.append(Failure("another item has this name", name))
             continue
         text = str(record[fields.text])
         try:
@@ -295,6 +299,7 @@ def read_items(path: Path, fields: Fields) -> tuple[list[Item], list[Failure]]:
         except GridError as error:
             failed.append(Failure.of(error, name))
             continue
+        names.add(name)
         items.append(Item(name, text, grid))
     if not items:
         reasons = _counted(failed)

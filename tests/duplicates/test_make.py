@@ -151,9 +151,11 @@ def test_items_that_are_none_are_counted_by_reason(grids: Path, tmp_path: Path) 
     del rows[4]["puzzle"]
     loose = read_grid(rows[5]["puzzle"], rows[5]["solution"])
     rows[5]["puzzle"] = replace(loose, clues=loose.clues[:-1]).text
+    rows.append(rows[0])
     made = make_duplicates(written(tmp_path / "odd.jsonl", rows), chains=["shuffle"])
     assert len(made.rows) == 2
-    assert made.failures["count"].tolist() == [1, 1, 1, 1]
+    assert made.failures["count"].tolist() == [1, 1, 1, 1, 1]
+    assert "another item has this name" in {*made.failures["reason"]}
     assert made.failures["reason"].str.contains("several").sum() == 1
     with pytest.raises(DataError, match="no item can be read as a logic grid"):
         make_duplicates(written(tmp_path / "none.jsonl", rows[1:3]))
