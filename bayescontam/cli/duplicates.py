@@ -165,8 +165,8 @@ def plant(
     print_lines(
         [
             f"{int((~absent).sum()):,} duplicates of {len(of):,} items planted in"
-            f" {printable(out / CORPUS)}, none of {int(absent.sum()):,} items; the truth is in"
-            f" {printable(out / TRUTH)}."
+            f" {printable(out / CORPUS)}, of {int(absent.sum()):,} other items none; the truth is"
+            f" in {printable(out / TRUTH)}."
         ]
     )
     print_notes(
@@ -183,10 +183,11 @@ def recall(
 ) -> None:
     """Report how many planted duplicates a scan found, by kind, level and place.
 
-    Found are those among the stored matches of their item. With items of which none was planted,
-    also how well the cosine and lexical scores distinguish both.
+    For each, how many are within a rank of their item's matches, and above a cosine. With items of
+    which none was planted, also how well the cosine and lexical scores distinguish both.
     """
     with stage(not quiet, "counting"):
+        from bayescontam.duplicates.planting import RANKS
         from bayescontam.duplicates.planting import recall as counted
 
         found = counted(scan, truth, level=level)
@@ -196,8 +197,10 @@ def recall(
         put_json({"recall": found.table, "scores": found.scores})
     else:
         shown = [name for name in found.table if not str(name).endswith(("_low", "_high"))]
-        ends = ["found_low", "found_high"]
+        ends = [f"{shown[5]}_low", f"{shown[5]}_high"]
         print_table(found.table[[*shown[:6], *ends, *shown[6:]]], whole=True)
+        shares = ", ".join(f"recall@{k} {min(1.0, k / found.chunks):.3f}" for k in RANKS)
+        print_lines(["", f"Chunks at random, of {found.chunks:,} for each item, have {shares}."])
         if len(found.scores):
             print_lines(["", "Items with a planted duplicate against those without:", ""])
             print_table(found.scores, whole=True)

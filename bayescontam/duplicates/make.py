@@ -303,7 +303,10 @@ def read_items(path: Path, fields: Fields) -> tuple[list[Item], list[Failure]]:
         items.append(Item(name, text, grid))
     if not items:
         reasons = _counted(failed)
-        first = reasons["reason"].iloc[0] if len(reasons) else "the file holds no record"
+        first = "the file holds no record"
+        if len(reasons):
+            first, detail = (str(reasons[name].iloc[0]) for name in ("reason", "detail"))
+            first += f" ({detail})" if detail else ""
         problem = f"no item can be read as a logic grid; the most frequent reason: {first}"
         raise DataError([Fault(str(path), problem)])
     return items, failed
@@ -385,10 +388,11 @@ _CHECKS = ["unique solution", "clues", "values"]
 def _checked(parent: Grid, text: str, answer: Mapping[str, Any], chain: Iterable[str]) -> None:
     """Raise a GridError unless a text is a duplicate of a grid."""
     found = read_grid(text, answer)
+    placed = np.array_equal(found.house, parent.house)
     replaced, values = "substitute" in chain, _values(found.categories)
     before = _values(parent.categories)
     faults = {
-        "its answer is not that of its item, mapped": not np.array_equal(found.house, parent.house),
+        "its answer is not that of its item after mapping": not placed,
         "its clues are not those of its item": not same_clues(found.clues, parent.clues),
         "a value of its item is still there": replaced and bool(values & before),
         "its values are not those of its item": not replaced and values != before,

@@ -25,8 +25,8 @@ from bayescontam.scan.results import Scan
 CORPUS, TRUTH = "corpus.jsonl", "truth.csv"
 """Files that planting writes."""
 ALONE, INSIDE, ABSENT = "alone", "inside", "absent"
-COSINES = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Cosines from which on recall is given."""
+RANKS, COSINES = (1, 10, 100), (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Ranks up to which, and cosines from which on, recall is given."""
 _NEEDED = ("benchmark", "item", "duplicate", "kind", "level", "text")
 _COLUMNS = (
     "benchmark", "item", "duplicate", "kind", "level", "copy", "document", "place", "start", "end",
@@ -46,21 +46,24 @@ class Recalled:
     Attributes
     ----------
     table : pandas.DataFrame
-        A row for each ``kind, level, place``: how many were ``planted``; ``median_cosine`` of
-        those that are among the stored matches of their item; and for each of ``found`` (among
-        the stored matches), ``first`` (the item's best match) and ``cosine ≥ …``, the share, with
-        ``…_low`` and ``…_high``.
+        A row for each ``kind, level, place``: how many were ``planted``; their ``median_cosine``
+        (those that are not among the stored matches of their item count as lower than any; NaN if
+        half are not); and the share that is among the k best matches of their
+        item (``recall@k``) and with ``cosine ≥ …``, with ``…_low`` and ``…_high``.
     scores : pandas.DataFrame
         For the cosine and each lexical score of the scan: ``auc``, the probability that the best
         match of an item with a planted duplicate scores higher than that of one without, with
         ``auc_low`` and ``auc_high``. Empty unless there are items of both sorts.
     duplicates : pandas.DataFrame
         The truth, with ``cosine`` and ``rank`` of the match; NaN where none is stored.
+    chunks : int
+        Chunks that each item was compared with: of texts at random, k of these are within rank k.
     """
 
     table: pd.DataFrame
     scores: pd.DataFrame
     duplicates: pd.DataFrame
+    chunks: int
 
 
 def plant_duplicates(
@@ -256,13 +259,15 @@ def recall(
         dict(zip(_GROUP, group, strict=True)) | _shares(rows, level)
         for group, rows in placed.groupby(_GROUP)
     ]
-    return Recalled(pd.DataFrame(table), _areas(matches, known, level, seed), placed)
+    chunks = int(found.histogram.groupby(keys)["count"].sum().max())
+    return Recalled(pd.DataFrame(table), _areas(matches, known, level, seed), placed, chunks)
 
 
 def _shares(rows: pd.DataFrame, level: float) -> dict[str, Any]:
     """Return how many of some duplicates were found, with intervals."""
-    count, figures = len(rows), {"planted": len(rows), "median_cosine": rows["cosine"].median()}
-    hits = {"found": rows["rank"].notna(), "first": rows["rank"] == 1}
+    count, median = len(rows), rows["cosine"].fillna(-np.inf).median()
+    figures = {"planted": count, "median_cosine": median if np.isfinite(median) else np.nan}
+    hits = {f"recall@{most}": rows["rank"] <= most for most in RANKS}
     hits |= {f"cosine ≥ {least:g}": rows["cosine"] >= least for least in COSINES}
     tails = (1 - level) / 2, (1 + level) / 2
     for name, hit in hits.items():

@@ -101,7 +101,7 @@ FAULTS: dict[str, tuple[Callable[[str, dict[str, Any]], tuple[str, dict[str, Any
         "occurs twice",
     ),
     "the answer is not mapped": (
-        lambda text, answer: (text, answer | {"rows": answer["rows"][::-1]}), "mapped"
+        lambda text, answer: (text, answer | {"rows": answer["rows"][::-1]}), "after mapping"
     ),
     "the answer is that of the item": (
         lambda text, answer: (text, SOLUTION), "each value in one house"

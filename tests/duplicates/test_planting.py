@@ -136,6 +136,8 @@ def scan_of(rows: list[tuple[str, str, int, float, int, int]]) -> Scan:
     table = pd.DataFrame(rows, columns=names).assign(benchmark="quiz", jaccard=0.5)
     scan = Scan(Path("nowhere"), {})
     scan.__dict__["matches"] = table
+    items = table.drop_duplicates("item")[["benchmark", "item"]]
+    scan.__dict__["histogram"] = items.assign(cosine=0.1, count=500)
     return scan
 
 
@@ -161,13 +163,26 @@ def test_recall_counts_chunks_that_overlap_what_was_planted() -> None:
     assert own["cosine"].fillna(0).to_dict() == {"i0": 0.95, "i1": 0.65, "i2": 0, "i3": 0}
     table = found.table.set_index("place")
     assert table["planted"].to_dict() == {"alone": 2, "inside": 2}
-    assert table["found"].to_dict() == {"alone": 0.5, "inside": 0.5}
-    assert table["first"].to_dict() == {"alone": 0.5, "inside": 0.0}
+    assert table["recall@1"].to_dict() == {"alone": 0.5, "inside": 0.0}
+    assert table["recall@10"].to_dict() == {"alone": 0.5, "inside": 0.5}
+    assert found.chunks == 500
+    # Half of them are not stored, so that no more is known of the middle than that it is lower.
+    assert table["median_cosine"].isna().all()
     assert table["cosine ≥ 0.6"].to_dict() == {"alone": 0.5, "inside": 0.5}
     assert table["cosine ≥ 0.7"].to_dict() == {"alone": 0.5, "inside": 0.0}
     low, high = beta.ppf([0.025, 0.975], 1.5, 1.5)
-    assert table.loc["alone", ["found_low", "found_high"]].tolist() == pytest.approx([low, high])
-    assert table.loc["inside", "first_low"] == 0.0
+    assert table.loc["alone", ["recall@1_low", "recall@1_high"]].tolist() == pytest.approx(
+        [low, high]
+    )
+    assert table.loc["inside", "recall@1_low"] == 0.0
+
+
+def test_what_is_not_stored_counts_as_lower_than_what_is() -> None:
+    truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(5)])
+    cosines = (0.9, 0.8, 0.7)
+    scan = scan_of([(f"i{k}", f"d{k}", 1, cosine, 0, 9) for k, cosine in enumerate(cosines)])
+    [row] = recall(scan, truth).table.to_dict("records")
+    assert row["median_cosine"] == 0.7  # the middle of 0.9, 0.8, 0.7 and two lower ones
 
 
 def test_areas_are_those_of_scikit_learn() -> None:
