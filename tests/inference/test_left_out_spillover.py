@@ -1,5 +1,6 @@
 """The predictive check of fits without spillover on tables with related models."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -174,3 +175,43 @@ def test_the_check_is_calibrated_under_its_priors_and_has_power(spillover, least
         for _ in range(400)
     )
     assert least <= alarms <= most
+
+
+@pytest.mark.parametrize("guess", [0.0, 0.25])
+def test_coefficients_are_right_where_difficulties_slopes_and_guessing_play_a_part(guess):
+    # Answers are simulated; pairs' own responses have to give back spillover, with the error that
+    # is stated. 60 tables: a mean beyond 4 standard errors has probability below 1e-4, and so has
+    # a sum of squares beyond these ends of the chi-squared distribution.
+    frame, spillover, training, twin = table(gain=0), 1.5, 0.15, 0.12
+    first = Responses.from_frame(frame)
+    spec = spec_of("hierarchical", likelihood={"guess": guess})
+    built, rng = build(spec, first), np.random.default_rng(7)
+    design = built.design
+    m, b, i = design.model, design.benchmark, design.item
+    dose, pairs = design.contamination, design.answered.shape
+    bases = {name: name[:2] for name in design.models}
+    base = np.array([int(name[1]) for name in design.models])
+    first_of = np.unique(b, return_index=True)[1]
+    z = []
+    for _ in range(60):
+        hard = rng.normal(0, 1, len(design.items))
+        slope = rng.normal(1, 0.3, pairs)
+        ability = 0.5 + rng.normal(0, 0.5, (3, 4))[base] + rng.normal(0, training, (6, 1))
+        ability = ability + rng.normal(0, twin, pairs) + spillover * design.pair_dose
+        eta = ability[m, b] + slope[m, b] * dose - hard[i]
+        right = rng.random(len(m)) < guess + (1 - guess) / (1 + np.exp(-eta))
+        made = replace(built, design=replace(design, n_correct=right.astype(int)))
+        # Abilities of draws are those at the mean contamination of a benchmark.
+        center = ability + slope * (dose - design.dose)[first_of][None]
+        draws = Draws(
+            np.tile(center.ravel(), (20, 1)), np.tile(slope.ravel(), (20, 1)),
+            np.tile(hard, (20, 1)), None, None,
+        )  # fmt: skip
+        own = own_slopes(draws, made, np.ones(pairs))
+        found = left_out._relatives(own, design, bases)
+        covariance = found.covariance(training, twin)
+        row = left_out._fitted(found, found.dose.sum(axis=1, keepdims=True), covariance)[0][0]
+        z.append((row @ found.ability - spillover) / np.sqrt(row @ covariance @ row))
+    assert abs(np.mean(z)) < 4 / np.sqrt(len(z))
+    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], len(z))
+    assert low < np.sum(np.square(z)) < high
