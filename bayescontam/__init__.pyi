@@ -36,6 +36,7 @@ from .data.responses import (
     read_responses as read_responses,
 )
 from .duplicates.make import (
+    ItemFields as ItemFields,
     Made as Made,
     check_duplicates as check_duplicates,
     make_duplicates as make_duplicates,

@@ -14,7 +14,7 @@ from bayescontam.cli.options import Format, Level, Quiet, check_file, examples
 from bayescontam.cli.terminal import print_lines, print_notes, print_table, put_csv, put_json
 
 if TYPE_CHECKING:
-    from bayescontam.duplicates.make import Fields, Made
+    from bayescontam.duplicates.make import ItemFields, Made
 
 NEW_EXAMPLES = examples(
     "bayescontam duplicates new --items 250 --houses 4 --categories 4 --seed 1 --out grids.jsonl",
@@ -69,7 +69,7 @@ def new(
     with stage(not quiet, "starting"):
         from bayescontam.duplicates.make import new_items
     check_file(out)
-    made = new_items(items, houses=houses, size=categories, seed=seed, progress=not quiet)
+    made = new_items(items, houses=houses, categories=categories, seed=seed, progress=not quiet)
     _write(out, made)
     print_lines([f"{len(made):,} items in {printable(out)}"])
 
@@ -206,10 +206,10 @@ def recall(
             print_table(found.scores, whole=True)
 
 
-def _fields(item: str, text: str, answer: str) -> "Fields":
-    from bayescontam.duplicates.make import Fields
+def _fields(item: str, text: str, answer: str) -> "ItemFields":
+    from bayescontam.duplicates.make import ItemFields
 
-    return Fields(item, text, answer)
+    return ItemFields(item, text, answer)
 
 
 def _write(out: Path, rows: list[dict[str, Any]]) -> None:

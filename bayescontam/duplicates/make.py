@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,17 +16,15 @@ from bayescontam._random import check_seed, stream
 from bayescontam._text import join_list, printable
 from bayescontam.data.jsonl import Damage, json_records, no_object
 from bayescontam.duplicates.grids import (
-    MOST_HOUSES,
-    Category,
     Grid,
     GridError,
-    categories,
+    check_duplicate,
     check_sizes,
-    is_solved,
     new_grid,
     read_grid,
-    same_clues,
-    with_values,
+    refuse_unsolved,
+    shuffle,
+    substitute,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -36,7 +34,7 @@ _ORDER = ("shuffle", "substitute")
 """Steps in the order in which a chain has them."""
 
 
-class Fields(NamedTuple):
+class ItemFields(NamedTuple):
     """Fields of a benchmark's records."""
 
     item: str
@@ -44,7 +42,7 @@ class Fields(NamedTuple):
     answer: str
 
 
-ZEBRA_LOGIC = Fields("id", "puzzle", "solution")
+ZEBRA_LOGIC = ItemFields("id", "puzzle", "solution")
 """Fields of ZebraLogic, and of new grids."""
 
 
@@ -88,7 +86,7 @@ class Made:
 
 
 def new_items(
-    count: int, *, houses: int = 4, size: int = 4, seed: int = 0, progress: bool = False
+    count: int, *, houses: int = 4, categories: int = 4, seed: int = 0, progress: bool = False
 ) -> list[dict[str, Any]]:
     """Make new logic grids, each with one solution and no clue that can be spared.
 
@@ -100,8 +98,8 @@ def new_items(
         Items.
     houses : int, default 4
         Houses of each, 2 to 8.
-    size : int, default 4
-        Categories of each, 1 to 13: names, and others at random.
+    categories : int, default 4
+        Of each, 1 to 13: names, and others at random.
     seed : int, default 0
         The same seed gives the same items.
     progress : bool, default False
@@ -122,21 +120,21 @@ def new_items(
 
     Examples
     --------
-    >>> [item] = new_items(1, houses=2, size=2, seed=1)
+    >>> [item] = new_items(1, houses=2, categories=2, seed=1)
     >>> item["id"], item["solution"]["header"][:2]
     ('grid-2x2-0001', ['House', 'Name'])
     """
     seed = check_seed(seed)
     if count < 1:
         raise UsageError(f"items: got {count}; allowed is 1 or more")
-    check_sizes(houses, size)
+    check_sizes(houses, categories)
     found = []
     with progress_bar(progress, "making items", count, "items") as advance:
         for at in range(count):
-            grid = new_grid(houses, size, stream(seed, "logic grid", houses, size, at))
-            name = f"grid-{houses}x{size}-{at + 1:04d}"
+            grid = new_grid(houses, categories, stream(seed, "logic grid", houses, categories, at))
+            name = f"grid-{houses}x{categories}-{at + 1:04d}"
             found.append(
-                {"id": name, "size": f"{houses}*{size}", "puzzle": grid.text,
+                {"id": name, "size": f"{houses}*{categories}", "puzzle": grid.text,
                  "solution": grid.solution}
             )  # fmt: skip
             advance(1)
@@ -149,7 +147,7 @@ def make_duplicates(
     chains: Sequence[str] = CHAINS,
     copies: int = 1,
     seed: int = 0,
-    fields: Fields = ZEBRA_LOGIC,
+    fields: ItemFields = ZEBRA_LOGIC,
     progress: bool = False,
 ) -> Made:
     """Make semantic duplicates of logic grids.
@@ -168,7 +166,7 @@ def make_duplicates(
         Duplicates of each item by each chain.
     seed : int, default 0
         The same seed gives the same duplicates.
-    fields : Fields
+    fields : ItemFields
         Names of the records' fields; default: ``id``, ``puzzle``, ``solution``.
     progress : bool, default False
         Whether a bar is shown.
@@ -197,7 +195,7 @@ def make_duplicates(
     --------
     >>> import json, tempfile
     >>> path = Path(tempfile.mkdtemp()) / "grids.jsonl"
-    >>> _ = path.write_text(json.dumps(new_items(1, houses=3, size=3)[0]))
+    >>> _ = path.write_text(json.dumps(new_items(1, houses=3, categories=3)[0]))
     >>> [row["level"] for row in make_duplicates(path).rows]
     ['shuffle', 'substitute', 'shuffle+substitute']
     """
@@ -220,7 +218,7 @@ def make_duplicates(
 
 
 def check_duplicates(
-    duplicates: str | Path, benchmark: str | Path, *, fields: Fields = ZEBRA_LOGIC
+    duplicates: str | Path, benchmark: str | Path, *, fields: ItemFields = ZEBRA_LOGIC
 ) -> Made:
     """Check duplicates of logic grids against their parents once more, from their texts alone.
 
@@ -230,7 +228,7 @@ def check_duplicates(
         What `make_duplicates` wrote.
     benchmark : path
         The items that they are duplicates of.
-    fields : Fields
+    fields : ItemFields
         Names of the benchmark's fields.
 
     Returns
@@ -247,7 +245,7 @@ def check_duplicates(
     --------
     >>> import json, tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "grids.jsonl").write_text(json.dumps(new_items(1, houses=3, size=3)[0]))
+    >>> _ = (folder / "grids.jsonl").write_text(json.dumps(new_items(1, houses=3, categories=3)[0]))
     >>> [row] = make_duplicates(folder / "grids.jsonl", chains=["shuffle"]).rows
     >>> row["text"] = row["text"].rpartition("\\n")[0]  # without its last clue
     >>> _ = (folder / "made.jsonl").write_text(json.dumps(row))
@@ -267,7 +265,12 @@ def check_duplicates(
         else:
             try:
                 chain = _steps_of(str(row.get("level")))
-                _checked(item.grid, str(row.get("text")), _answer(row.get("answer")), chain)
+                check_duplicate(
+                    item.grid,
+                    str(row.get("text")),
+                    _answer(row.get("answer")),
+                    substituted="substitute" in chain,
+                )
                 rows.append(row)
             except GridError as error:
                 failed.append(Failure.of(error, name))
@@ -276,7 +279,7 @@ def check_duplicates(
     return Made(rows, _counted(failed))
 
 
-def read_items(path: Path, fields: Fields) -> tuple[list[Item], list[Failure]]:
+def read_items(path: Path, fields: ItemFields) -> tuple[list[Item], list[Failure]]:
     """Read logic grids of a file, and why others are none."""
     items: list[Item] = []
     failed: list[Failure] = []
@@ -294,8 +297,7 @@ def read_items(path: Path, fields: Fields) -> tuple[list[Item], list[Failure]]:
         text = str(record[fields.text])
         try:
             grid = read_grid(text, _answer(record[fields.answer]))
-            if not is_solved(grid):
-                raise GridError(_NOT_UNIQUE)
+            refuse_unsolved(grid)
         except GridError as error:
             failed.append(Failure.of(error, name))
             continue
@@ -340,7 +342,7 @@ def _duplicate(
     level, grid = "+".join(chain), item.grid
     for step in chain:
         grid = _STEPS[step](grid, stream(seed, "duplicates", item.name, level, copy, step))
-    _checked(item.grid, grid.text, grid.solution, chain)
+    check_duplicate(item.grid, grid.text, grid.solution, substituted="substitute" in chain)
     return {
         "benchmark": benchmark, "item": item.name, "duplicate": f"{item.name}/{level}/{copy + 1}",
         "kind": "semantic", "level": level,
@@ -350,62 +352,12 @@ def _duplicate(
     }  # fmt: skip
 
 
-def shuffle(grid: Grid, rng: np.random.Generator) -> Grid:
-    """Return a grid with its clues in another order, numbered anew."""
-    order = rng.permutation(len(grid.clues))
-    if len(order) > 1 and (order == np.arange(len(order))).all():
-        order = np.roll(order, 1)
-    return replace(grid, clues=tuple(grid.clues[int(at)] for at in order))
-
-
-def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
-    """Return a grid with other categories and values, one to one, worded anew."""
-    if grid.houses > MOST_HOUSES:
-        raise GridError("it has more houses than there are values for", str(grid.houses))
-    taken = {value.lower() for each in grid.categories for value in each.values}
-    names = {each.name.lower() for each in grid.categories}
-    free = [
-        each for each in categories()
-        if each.name.lower() not in names and not taken & {value.lower() for value in each.values}
-    ]  # fmt: skip
-    if len(free) < len(grid.categories):
-        raise GridError("it has more categories than there are others", f"{len(grid.categories)}")
-    chosen = rng.permutation(len(free))[: len(grid.categories)]
-    new = tuple(with_values(free[int(at)], grid.houses, rng) for at in chosen)
-    clues = tuple(replace(clue, words="") for clue in grid.clues)
-    return Grid(new, clues, grid.house)
-
-
 _STEPS: Mapping[str, Callable[[Grid, np.random.Generator], Grid]] = {
     "shuffle": shuffle,
     "substitute": substitute,
 }
-_NOT_UNIQUE = "its clues leave another solution, or several"
 _CHECKS = ["unique solution", "clues", "values"]
 """Checks that each row has passed."""
-
-
-def _checked(parent: Grid, text: str, answer: Mapping[str, Any], chain: Iterable[str]) -> None:
-    """Raise a GridError unless a text is a duplicate of a grid."""
-    found = read_grid(text, answer)
-    placed = np.array_equal(found.house, parent.house)
-    replaced, values = "substitute" in chain, _values(found.categories)
-    before = _values(parent.categories)
-    faults = {
-        "its answer is not that of its item after mapping": not placed,
-        "its clues are not those of its item": not same_clues(found.clues, parent.clues),
-        "a value of its item is still there": replaced and bool(values & before),
-        "its values are not those of its item": not replaced and values != before,
-    }
-    for reason, holds in faults.items():
-        if holds:
-            raise GridError(reason)
-    if not is_solved(found):
-        raise GridError(_NOT_UNIQUE)
-
-
-def _values(of: Iterable[Category]) -> set[str]:
-    return {value.lower() for each in of for value in each.values}
 
 
 def _answer(value: Any) -> Mapping[str, Any]:

@@ -1,6 +1,5 @@
 """Commands that make duplicates and new items."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,18 +7,14 @@ import pytest
 
 from bayescontam.duplicates.make import make_duplicates, new_items
 from tests.cli.conftest import Done
+from tests.support.json_lines import write_rows
 
 Run = Callable[..., Done]
 
 
-def written(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 @pytest.fixture
 def grids(tmp_path: Path) -> Path:
-    return written(tmp_path / "grids.jsonl", new_items(6, houses=3, size=3, seed=1))
+    return write_rows(tmp_path / "grids.jsonl", new_items(6, houses=3, categories=3, seed=1))
 
 
 def test_from_new_items_to_checked_duplicates(
@@ -38,7 +33,7 @@ def test_from_new_items_to_checked_duplicates(
 def test_failures_are_printed_and_a_check_reports_them(run: Run, grids: Path) -> None:
     rows = make_duplicates(grids, chains=["shuffle"]).rows
     rows[2]["answer"]["rows"].reverse()
-    written(grids.with_name("d.jsonl"), rows)
+    write_rows(grids.with_name("d.jsonl"), rows)
     folder = grids.parent
     done = run("duplicates", "check", folder / "d.jsonl", "--benchmark", grids)
     assert done.status == 3

@@ -13,25 +13,21 @@ from bayescontam.duplicates import make as making
 from bayescontam.duplicates.grids import Grid, read_grid
 from bayescontam.duplicates.make import check_duplicates, make_duplicates, new_items
 from bayescontam.errors import DataError, UsageError
+from tests.support.json_lines import write_rows
 from tests.support.zebra_puzzles import SOLUTION, ZEBRA
-
-
-def written(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture
 def grids(tmp_path: Path) -> Path:
-    return written(tmp_path / "grids.jsonl", new_items(6, houses=3, size=3, seed=1))
+    return write_rows(tmp_path / "grids.jsonl", new_items(6, houses=3, categories=3, seed=1))
 
 
 def test_every_chain_of_every_puzzle_is_verified(tmp_path: Path) -> None:
     """200 puzzles of 2 to 6 houses, all chains."""
     rows = []
     for houses in (2, 3, 4, 5, 6):
-        rows += new_items(40, houses=houses, size=3, seed=2)
-    made = make_duplicates(written(tmp_path / "all.jsonl", rows), seed=1)
+        rows += new_items(40, houses=houses, categories=3, seed=2)
+    made = make_duplicates(write_rows(tmp_path / "all.jsonl", rows), seed=1)
     assert made.failures.empty
     assert len(made.rows) == 3 * 200
     assert all(row["checks"] == ["unique solution", "clues", "values"] for row in made.rows)
@@ -66,7 +62,7 @@ def test_an_item_has_its_duplicates_whatever_others_are_there(grids: Path, tmp_p
 
 
 def test_shuffled_clues_are_those_of_the_item_in_its_own_words(tmp_path: Path) -> None:
-    path = written(tmp_path / "z.jsonl", [{"id": "a", "puzzle": ZEBRA, "solution": SOLUTION}])
+    path = write_rows(tmp_path / "z.jsonl", [{"id": "a", "puzzle": ZEBRA, "solution": SOLUTION}])
     [row] = make_duplicates(path, chains=["shuffle"]).rows
     lines, before = row["text"].splitlines(), ZEBRA.splitlines()
     assert lines[:6] == before[:6]
@@ -78,7 +74,7 @@ def test_shuffled_clues_are_those_of_the_item_in_its_own_words(tmp_path: Path) -
 
 def test_substitutes_replace_every_value_and_map_the_answer(tmp_path: Path) -> None:
     record = {"id": "a", "puzzle": ZEBRA, "solution": json.dumps(SOLUTION)}
-    [row] = make_duplicates(written(tmp_path / "z.jsonl", [record]), chains=["substitute"]).rows
+    [row] = make_duplicates(write_rows(tmp_path / "z.jsonl", [record]), chains=["substitute"]).rows
     for values in SOLUTION["rows"]:
         assert not any(value in row["text"].lower() for value in values[1:])
     grid, old = read_grid(row["text"], row["answer"]), read_grid(ZEBRA, SOLUTION)
@@ -115,13 +111,13 @@ def test_planted_faults_are_caught(fault: str, grids: Path, tmp_path: Path) -> N
     rows = make_duplicates(grids, chains=["substitute"]).rows
     for row in rows[1:]:
         row["text"], row["answer"] = spoil(row["text"], row["answer"])
-    found = check_duplicates(written(tmp_path / "spoilt.jsonl", rows), grids)
+    found = check_duplicates(write_rows(tmp_path / "spoilt.jsonl", rows), grids)
     assert len(found.rows) == 1
     assert found.failures["count"].sum() == len(rows) - 1
     assert found.failures["reason"].str.contains(reason).all()
 
 
-def test_a_faulty_step_is_counted_and_nothing_of_it_is_written(
+def test_a_faulty_step_is_counted_and_nothing_of_it_is_write_rows(
     grids: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dropping(grid: Grid, rng: np.random.Generator) -> Grid:
@@ -136,8 +132,8 @@ def test_a_faulty_step_is_counted_and_nothing_of_it_is_written(
 
 def test_another_item_of_this_name_is_noticed(grids: Path, tmp_path: Path) -> None:
     rows = make_duplicates(grids, chains=["shuffle"]).rows
-    others = written(tmp_path / "others.jsonl", new_items(5, houses=3, size=3, seed=2))
-    found = check_duplicates(written(tmp_path / "made.jsonl", rows), others)
+    others = write_rows(tmp_path / "others.jsonl", new_items(5, houses=3, categories=3, seed=2))
+    found = check_duplicates(write_rows(tmp_path / "made.jsonl", rows), others)
     assert not found.rows
     assert dict(zip(found.failures["reason"], found.failures["count"], strict=True)) == {
         "its item has another text now": 5,
@@ -152,13 +148,13 @@ def test_items_that_are_none_are_counted_by_reason(grids: Path, tmp_path: Path) 
     loose = read_grid(rows[5]["puzzle"], rows[5]["solution"])
     rows[5]["puzzle"] = replace(loose, clues=loose.clues[:-1]).text
     rows.append(rows[0])
-    made = make_duplicates(written(tmp_path / "odd.jsonl", rows), chains=["shuffle"])
+    made = make_duplicates(write_rows(tmp_path / "odd.jsonl", rows), chains=["shuffle"])
     assert len(made.rows) == 2
     assert made.failures["count"].tolist() == [1, 1, 1, 1, 1]
     assert "another item has this name" in {*made.failures["reason"]}
     assert made.failures["reason"].str.contains("several").sum() == 1
     with pytest.raises(DataError, match="no item can be read as a logic grid"):
-        make_duplicates(written(tmp_path / "none.jsonl", rows[1:3]))
+        make_duplicates(write_rows(tmp_path / "none.jsonl", rows[1:3]))
 
 
 @pytest.mark.parametrize("chain", ["", "shuffle+shuffle", "substitute+shuffle", "paraphrase"])

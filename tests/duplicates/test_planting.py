@@ -13,13 +13,9 @@ from sklearn.metrics import roc_auc_score
 from bayescontam.duplicates.planting import _area, plant_duplicates, recall
 from bayescontam.errors import DataError, UsageError
 from bayescontam.scan.results import Scan
+from tests.support.json_lines import write_rows
 
 HOST = "First sentence. Second one.\n\nA paragraph of its own.\nWith a second line."
-
-
-def written(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 @pytest.fixture
@@ -29,12 +25,12 @@ def made(tmp_path: Path) -> Path:
          "level": level, "text": f"What is the {level} answer to question {i}?"}
         for i in range(8) for level in ("plain", "bent")
     ]  # fmt: skip
-    return written(tmp_path / "made.jsonl", rows)
+    return write_rows(tmp_path / "made.jsonl", rows)
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    return written(tmp_path / "c.jsonl", [{"id": f"d{k}", "text": HOST} for k in range(40)])
+    return write_rows(tmp_path / "c.jsonl", [{"id": f"d{k}", "text": HOST} for k in range(40)])
 
 
 def read(folder: Path) -> tuple[dict[str, str], pd.DataFrame]:
@@ -78,7 +74,7 @@ def test_the_same_seed_plants_the_same(made: Path, corpus: Path) -> None:
 
 
 def test_documents_without_a_name_have_one(made: Path, tmp_path: Path) -> None:
-    corpus = written(tmp_path / "nameless.jsonl", [{"text": HOST}] * 20)
+    corpus = write_rows(tmp_path / "nameless.jsonl", [{"text": HOST}] * 20)
     plant_duplicates(corpus, made, tmp_path / "out")
     texts, _ = read(tmp_path / "out")
     assert sum(name.startswith("document-") for name in texts) == 20
@@ -102,7 +98,7 @@ def test_numbers_that_are_not_allowed(
 
 
 def test_files_that_cannot_be_used(made: Path, corpus: Path, tmp_path: Path) -> None:
-    few = written(tmp_path / "few.jsonl", [{"text": HOST}])
+    few = write_rows(tmp_path / "few.jsonl", [{"text": HOST}])
     with pytest.raises(DataError, match="has 1 documents; 8 are to hold a duplicate"):
         plant_duplicates(few, made, tmp_path / "out", share=0.5, inside=1.0)
     with pytest.raises(DataError, match="has 0 documents"):
@@ -110,7 +106,9 @@ def test_files_that_cannot_be_used(made: Path, corpus: Path, tmp_path: Path) -> 
     with pytest.raises(DataError, match="has no 'benchmark', 'item'"):
         plant_duplicates(corpus, corpus, tmp_path / "out")
     with pytest.raises(DataError, match="0 documents"):
-        plant_duplicates(written(tmp_path / "none.jsonl", []), made, tmp_path / "out", inside=0.0)
+        plant_duplicates(
+            write_rows(tmp_path / "none.jsonl", []), made, tmp_path / "out", inside=0.0
+        )
 
 
 def test_records_that_are_no_documents_are_left_out_and_counted(made: Path, corpus: Path) -> None:
