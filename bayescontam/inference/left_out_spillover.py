@@ -68,8 +68,8 @@ def left_out_check(
         RELATED, p >= limits.predictive, p,
         f"p ≥ {limits.predictive:g}",
         "Models of one base do not differ by their exposure in what is taken for ability.",
-        "What is taken for ability differs within bases by how much of a benchmark models were"
-        f" exposed to: by {found.coefficient:.2g} in log-odds if all of it{where}. That is"
+        "What is taken for ability differs within bases by exposure: by"
+        f" {found.coefficient:.2g} log-odds{where} for a model exposed to all items. That is"
         " spillover, or training that came with it, and is not in the direct effect. Use a model"
         " spec with lineage, such as twins.",
         Outcome.FAILED,
