@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "bayescontam"
 ORDER = (
     "_types", "_text", "_format", "errors", "_optional", "_random", "_files", "_bounds",
-    "_progress", "_runs", "parallel",
+    "_progress", "_runs", "parallel", "endpoint",
     "specs", "data", "model", "inference", "updating", "power", "scan", "evidence", "duplicates",
     "calibration", "published", "report", "cli", "__main__",
 )  # fmt: skip

@@ -207,7 +207,8 @@ def llm(
     quiet: Quiet = False,
 ) -> None:
     """Have a language model judge pairs; what it leaves unjudged never counts as clean."""
-    from bayescontam.evidence.llm import Endpoint, add_judgements
+    from bayescontam.endpoint import Endpoint
+    from bayescontam.evidence.llm import add_judgements
     from bayescontam.scan.results import Scan
 
     if api_key_env not in os.environ and api_key_env != _KEY:  # named on purpose

@@ -18,6 +18,7 @@ import numpy as np
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam._types import IntArray
+from bayescontam.duplicates.items import DuplicateError
 from bayescontam.errors import UsageError
 
 type Relation = Literal["in", "not in", "same", "next left", "left", "beside", "apart"]
@@ -58,14 +59,6 @@ _MONTHS = dict.fromkeys(
     ("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"), "[a-z]*"
 )
 """What may follow a value that is short for a word."""
-
-
-class GridError(ValueError):
-    """Why a text is no logic grid, or no duplicate of one."""
-
-    def __init__(self, reason: str, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason, self.detail = reason, detail  # what is counted, and what arrived
 
 
 @dataclass(frozen=True)
@@ -217,9 +210,9 @@ def is_solved(grid: Grid) -> bool:
 
 
 def refuse_unsolved(grid: Grid) -> None:
-    """Raise a GridError unless the clues of a grid leave its solution and no other."""
+    """Raise a DuplicateError unless the clues of a grid leave its solution and no other."""
     if not is_solved(grid):
-        raise GridError("its clues leave another solution, or several")
+        raise DuplicateError("its clues leave another solution, or several")
 
 
 def check_sizes(houses: int, count: int) -> None:
@@ -321,7 +314,7 @@ def read_grid(text: str, solution: Mapping[str, Any]) -> Grid:
 
     Raises
     ------
-    GridError
+    DuplicateError
         Where a list, a clue or the solution cannot be read.
     """
     names = [str(name) for name in solution.get("header", [])][1:]
@@ -330,14 +323,14 @@ def read_grid(text: str, solution: Mapping[str, Any]) -> Grid:
     values = [tuple(re.findall(r"`([^`]+)`", line)) for line in lists]
     sizes = sorted({*map(len, values)})
     if not marker or not values or len(names) != len(values) or len(sizes) != 1:
-        raise GridError(
+        raise DuplicateError(
             f"it has no lists of values in backticks before a line {_CLUES!r}, one for each column"
             " of the solution, all of one length",
             f"{len(values)} lists, of {join_list(map(str, sizes)) or 'no'} values, and"
             f" {len(names)} columns",
         )
     if len({_plain(value) for own in values for value in own}) < sizes[0] * len(values):
-        raise GridError("a value occurs twice")
+        raise DuplicateError("a value occurs twice")
     found = tuple(
         Category(name, line.split("`")[0].strip(" -:"), "{}", own)
         for name, line, own in zip(names, lists, values, strict=True)
@@ -345,7 +338,7 @@ def read_grid(text: str, solution: Mapping[str, Any]) -> Grid:
     house = _houses(found, [*map(list, solution.get("rows", []))])
     numbered = re.findall(r"^\s*\d+[.)]\s+(.+?)\s*$", body, re.MULTILINE)
     if not numbered:
-        raise GridError("it has no numbered clues, each on a line")
+        raise DuplicateError("it has no numbered clues, each on a line")
     clues = tuple(_clue(line, found) for line in numbered)
     return Grid(found, clues, house, preamble + marker)
 
@@ -359,7 +352,7 @@ def _houses(found: tuple[Category, ...], rows: list[list[Any]]) -> IntArray:
             if c < len(found) and value in found[c].values:
                 house[c, found[c].values.index(value)] = h
     if len(rows) != size or (np.sort(house, axis=1) != np.arange(size)).any():
-        raise GridError("its solution does not place each value in one house")
+        raise DuplicateError("its solution does not place each value in one house")
     return house
 
 
@@ -379,7 +372,7 @@ def _clue(line: str, found: tuple[Category, ...]) -> Clue:
             a, b = reversed(named) if words.get("side") == "right" else named
             return Clue(relation, a, b, _COUNTS.index(between), line)
         break
-    raise GridError(
+    raise DuplicateError(
         "a clue has no known relation of two values, or of one and a house",
         f"{printable(line, 120)!r}, in which {len(named)} values were found",
     )
@@ -429,7 +422,7 @@ def shuffle(grid: Grid, rng: np.random.Generator) -> Grid:
 def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
     """Return a grid with other categories and values, one to one, worded anew."""
     if grid.houses > MOST_HOUSES:
-        raise GridError("it has more houses than there are values for", str(grid.houses))
+        raise DuplicateError("it has more houses than there are values for", str(grid.houses))
     taken = {value.lower() for each in grid.categories for value in each.values}
     names = {each.name.lower() for each in grid.categories}
     free = [
@@ -437,7 +430,9 @@ def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
         if each.name.lower() not in names and not taken & {value.lower() for value in each.values}
     ]  # fmt: skip
     if len(free) < len(grid.categories):
-        raise GridError("it has more categories than there are others", f"{len(grid.categories)}")
+        raise DuplicateError(
+            "it has more categories than there are others", f"{len(grid.categories)}"
+        )
     chosen = rng.permutation(len(free))[: len(grid.categories)]
     new = tuple(_with_values(free[int(at)], grid.houses, rng) for at in chosen)
     clues = tuple(replace(clue, words="") for clue in grid.clues)
@@ -447,7 +442,7 @@ def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
 def check_duplicate(
     parent: Grid, text: str, answer: Mapping[str, Any], *, substituted: bool
 ) -> None:
-    """Raise a GridError unless a text is a duplicate of a grid, with or without its values."""
+    """Raise a DuplicateError unless a text is a duplicate of a grid, with or without its values."""
     found = read_grid(text, answer)
     placed = np.array_equal(found.house, parent.house)
     values, before = _values(found.categories), _values(parent.categories)
@@ -459,7 +454,7 @@ def check_duplicate(
     }
     for reason, holds in faults.items():
         if holds:
-            raise GridError(reason)
+            raise DuplicateError(reason)
     refuse_unsolved(found)
 
 

@@ -17,7 +17,6 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.jsonl import Damage, json_records, no_object
 from bayescontam.duplicates.grids import (
     Grid,
-    GridError,
     check_duplicate,
     check_sizes,
     new_grid,
@@ -26,6 +25,7 @@ from bayescontam.duplicates.grids import (
     shuffle,
     substitute,
 )
+from bayescontam.duplicates.items import DuplicateError
 from bayescontam.errors import DataError, Fault, UsageError
 
 CHAINS = ("shuffle", "substitute", "shuffle+substitute")
@@ -54,7 +54,7 @@ class Failure(NamedTuple):
     detail: str = ""
 
     @classmethod
-    def of(cls, error: GridError, item: str) -> "Failure":
+    def of(cls, error: DuplicateError, item: str) -> "Failure":
         """Return why an item is none."""
         return cls(error.reason, item, error.detail)
 
@@ -211,7 +211,7 @@ def make_duplicates(
                 for copy in range(copies):
                     try:
                         rows.append(_duplicate(path.stem, item, chain, copy, seed))
-                    except GridError as error:
+                    except DuplicateError as error:
                         failed.append(Failure.of(error, item.name))
                     advance(1)
     return Made(rows, _counted(failed))
@@ -272,7 +272,7 @@ def check_duplicates(
                     substituted="substitute" in chain,
                 )
                 rows.append(row)
-            except GridError as error:
+            except DuplicateError as error:
                 failed.append(Failure.of(error, name))
             except UsageError as error:
                 failed.append(Failure("its level is no chain of steps", name, str(error)))
@@ -298,7 +298,7 @@ def read_items(path: Path, fields: ItemFields) -> tuple[list[Item], list[Failure
         try:
             grid = read_grid(text, _answer(record[fields.answer]))
             refuse_unsolved(grid)
-        except GridError as error:
+        except DuplicateError as error:
             failed.append(Failure.of(error, name))
             continue
         names.add(name)
@@ -368,7 +368,7 @@ def _answer(value: Any) -> Mapping[str, Any]:
         except ValueError:
             value = None
     if not isinstance(value, dict):
-        raise GridError("its solution has no header and rows")
+        raise DuplicateError("its solution has no header and rows")
     return value
 
 

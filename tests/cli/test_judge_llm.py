@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bayescontam import endpoint as module
 from bayescontam.data.judgements import PAIR, read_judgements
-from bayescontam.evidence import llm as module
 from bayescontam.evidence.pairs import choose_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment

@@ -8,7 +8,7 @@ import pytest
 from bayescontam.duplicates.grids import (
     Clue,
     Grid,
-    GridError,
+    DuplicateError,
     is_solved,
     known_categories,
     new_grid,
@@ -102,13 +102,13 @@ def test_wording_of_others_is_read() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(old: str, new: str, reason: str) -> None:
-    with pytest.raises(GridError, match=reason):
+    with pytest.raises(DuplicateError, match=reason):
         read_grid(ZEBRA.replace(old, new), SOLUTION)
 
 
 def test_a_solution_places_each_value_once() -> None:
     rows = [*SOLUTION["rows"][:2], ["3", "Eric", "april", "toyota camry"]]
-    with pytest.raises(GridError, match="each value in one house"):
+    with pytest.raises(DuplicateError, match="each value in one house"):
         read_grid(ZEBRA, SOLUTION | {"rows": rows})
 
 

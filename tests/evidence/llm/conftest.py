@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from bayescontam.evidence import llm as module
-from bayescontam.evidence.llm import Endpoint
+from bayescontam import endpoint as module
+from bayescontam.endpoint import Endpoint
 from tests.support.llm_server import Server, running
 
 pytest.importorskip("openai")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bayescontam.evidence import llm as module
-from bayescontam.evidence.llm import Budget, BudgetReachedError
+from bayescontam import endpoint as module
+from bayescontam.endpoint import Budget, BudgetReachedError
 
 SIZE = 4_000
 """Characters: 1,000 tokens."""

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from bayescontam import endpoint as module
 from bayescontam.data.judgements import Judgements
+from bayescontam.endpoint import Endpoint
 from bayescontam.errors import TaskError, UsageError
-from bayescontam.evidence import llm as module
-from bayescontam.evidence.llm import Endpoint, judge_pairs
+from bayescontam.evidence.llm import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import (
     VERDICT,

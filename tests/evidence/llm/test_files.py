@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.judgements import Judgements, read_judgements, write_judgements
+from bayescontam.endpoint import Endpoint
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm import Endpoint, add_judgements
+from bayescontam.evidence.llm import add_judgements
 from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import Server, completion, fault, verdict
 

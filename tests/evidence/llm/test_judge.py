@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.endpoint import Endpoint
 from bayescontam.errors import DataError, TaskError, UsageError
-from bayescontam.evidence.llm import Endpoint, judge_pairs
+from bayescontam.evidence.llm import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import Reply, Request, Server, completion, fault, verdict
 
@@ -22,7 +23,7 @@ Make = Callable[..., Endpoint]
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import sys
-from bayescontam.evidence.llm import Endpoint
+from bayescontam.endpoint import Endpoint
 from bayescontam.evidence.llm import judge_pairs
 from tests.evidence.llm.conftest import made_pairs
 

@@ -11,7 +11,7 @@ from bayescontam.evidence.llm import Question, load_prompt, shipped_prompts
 
 
 def messages(question: Question) -> tuple[str, str]:
-    system, user = question.messages()
+    system, user = question.messages
     assert (system["role"], user["role"]) == ("system", "user")
     return system["content"], user["content"]
 

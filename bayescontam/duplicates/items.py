@@ -1,0 +1,23 @@
+"""What duplicates are made of: an item's text with its answer, and why one is refused."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class DuplicateError(ValueError):
+    """Why a record is no item of a kind, or a text no duplicate of one."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason, self.detail = reason, detail  # what is counted, and what arrived
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A text with its answer: an item, or what a step has made of it."""
+
+    text: str
+    answer: Any  # as JSON holds it
+    content: Any = None  # what the text was read into, such as a grid
+    more: Mapping[str, Any] = field(default_factory=dict)  # further fields of a row

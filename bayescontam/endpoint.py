@@ -1,0 +1,429 @@
+"""Language models behind OpenAI-compatible endpoints: calls, retries, failures, and a budget."""
+
+import asyncio
+import datetime
+import email.utils
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Protocol
+
+from bayescontam._optional import require
+from bayescontam._progress import Advance, progress_bar
+from bayescontam._text import printable
+from bayescontam.errors import TaskError, UsageError
+
+_ANSWER = 300
+"""Tokens set aside for an answer that has not come yet."""
+REFUSED, UNPARSABLE, TIMEOUT, CONNECTION = "refused", "unparsable", "timeout", "no connection"
+LONGEST_WAIT = 600.0
+"""Seconds; an endpoint that asks for more is left alone, and the run stops."""
+_AGAIN = {408, 409, 425, 429}
+_FOR_ALL = {401, 402, 403, 404}
+_SHOWN = 200
+_SHOWN_OF_REPLY = 300
+_FIRST_WAIT, _MOST_WAIT = 0.5, 60.0
+_NOT_UNDERSTOOD = {400, 422}
+_TRIALS = 3
+"""Requests that are sent one at a time until the endpoint has answered one."""
+_PLAIN: tuple[Mapping[str, Any], ...] = ({},)
+
+
+class BudgetReachedError(Exception):
+    """No further call fits into the budget."""
+
+
+@dataclass
+class Cost:
+    """Tokens of one call."""
+
+    estimate: int
+    taken: int | None = None  # unless it is not known
+
+
+@dataclass
+class Budget:
+    """Counts what is spent; used within one event loop."""
+
+    max_calls: int | None = None
+    max_tokens: int | None = None
+    # calls, tokens: spent so far; `tokens` holds the estimates of the calls under way
+    calls: int = 0
+    tokens: int = 0
+    reached: bool = False  # whether a call was refused
+    _under_way: int = 0
+    _guessed: int = 0
+    _took: int = 0
+    _freed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def call(self, characters: int) -> AsyncIterator[Cost]:
+        """Wait until a call of so many characters fits, count it, and give its cost to correct."""
+        guess = -(-characters // 4) + _ANSWER  # a token has about four characters
+        cost = await self._admitted(guess)
+        self.calls += 1
+        self.tokens += cost.estimate
+        self._under_way += 1
+        try:
+            yield cost
+        finally:
+            self._under_way -= 1
+            if cost.taken is not None:
+                self.tokens += cost.taken - cost.estimate
+            if cost.taken:
+                self._guessed += guess
+                self._took += cost.taken
+            self._freed.set()
+
+    async def _admitted(self, guess: int) -> Cost:
+        while (lacking := self._lacks(guess)) and self._under_way and not self.reached:
+            # A call under way may turn out to take less than was set aside for it.
+            self._freed.clear()
+            await self._freed.wait()
+        if self.reached or lacking or self.calls == self.max_calls:
+            self.reached = True
+            self._freed.set()
+            raise BudgetReachedError
+        return Cost(self._scaled(guess))
+
+    def _lacks(self, guess: int) -> bool:
+        return self.max_tokens is not None and self.tokens + self._scaled(guess) > self.max_tokens
+
+    def _scaled(self, guess: int) -> int:
+        return round(guess * self._took / self._guessed) if self._guessed else guess
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call without an answer."""
+
+    reason: str  # what failures are counted by
+    detail: str  # message of the endpoint
+    again: bool = False  # whether the same call may succeed later
+    wait: float | None = None  # seconds that the endpoint asks to wait before
+    status: int | None = None  # of HTTP, if that is the reason
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return what an exception of the client means."""
+    import openai
+
+    text = printable(str(error), 300)
+    if isinstance(error, TimeoutError | openai.APITimeoutError):
+        return Failure(TIMEOUT, "no reply in time", again=True)
+    if isinstance(error, openai.APIConnectionError):
+        return Failure(CONNECTION, f"{text} ({printable(str(error.__cause__), 200)})", again=True)
+    if isinstance(error, openai.APIStatusError):
+        again = error.status_code in _AGAIN or error.status_code >= 500
+        wait = _retry_after(error.response.headers.get("retry-after"))
+        if error.code == "content_filter":
+            return Failure(REFUSED, text)
+        status = error.status_code
+        return Failure(f"status {status}", text, again, wait, status)
+    return Failure("no completion", text, again=True)
+
+
+def _retry_after(header: str | None) -> float | None:
+    """Return the seconds that ``Retry-After`` asks for, which may name a time instead."""
+    if header is None:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            then = email.utils.parsedate_to_datetime(header)
+        except ValueError:
+            return None
+        seconds = (then - datetime.datetime.now(then.tzinfo)).total_seconds()
+    return seconds if seconds > 0 else 0.0  # NaN is a number too
+
+
+class Request[AnswerT](Protocol):
+    """What a model is asked, and how its reply is read."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """Messages of the call."""
+
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """Name and JSON schema of the answer; None for plain text."""
+
+    def read(self, text: str) -> AnswerT:
+        """Return the answer in what the model wrote; a ValueError says why there is none."""
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """Give the outermost JSON objects in a text."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unrepeated)
+    at = text.find("{")
+    while at >= 0:
+        try:
+            data, end = decoder.raw_decode(text, at)
+            yield data
+        except ValueError:
+            end = at + 1
+        except RecursionError:
+            return  # no answer is so deep, and what is inside would be tried again and again
+        at = text.find("{", end)
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a field comes twice")
+    return dict(pairs)
+
+
+def parse_reply[AnswerT](reply: Any, read: Callable[[str], AnswerT]) -> AnswerT | Failure:
+    """Return the answer in a reply of chat completions."""
+    try:
+        choice = reply.choices[0]
+        message = choice.message
+        refusal, content = message.refusal, message.content
+    except (AttributeError, TypeError, IndexError):
+        said = getattr(reply, "error", None) or reply
+        return Failure("no completion", printable(str(said), _SHOWN_OF_REPLY), again=True)
+    if refusal or choice.finish_reason == "content_filter":
+        return Failure(REFUSED, printable(str(refusal or "content filter"), _SHOWN_OF_REPLY))
+    if not isinstance(content, str) or not content.strip():
+        return Failure(REFUSED, "nothing was written")
+    try:
+        return read(content)
+    except ValueError as error:
+        cut = "the answer was cut off: " if choice.finish_reason == "length" else ""
+        return Failure(UNPARSABLE, cut + printable(str(error), _SHOWN_OF_REPLY))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a language model is and how it is called."""
+
+    base_url: str  # address of the interface, such as `"http://localhost:8000/v1"`
+    model: str  # name of the model there
+    api_key: str = field(default="", repr=False)  # key; "" for an endpoint that needs none
+    temperature: float | None = 0.0  # none sends none: some models allow only their own
+    timeout: float = 60.0  # seconds that a call may take in all
+    # further tries of a call after what may pass: no connection, timeout, a reply that is no
+    # completion, the statuses 408, 409, 425, 429 and from 500. Waits double from half a second to a
+    # minute, shortened by a random part up to a half, unless the endpoint asks for another wait.
+    retries: int = 5
+    concurrency: int = 8  # calls under way at a time
+    max_tokens: int | None = None  # longest reply; none sends none
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of each call's body
+
+    def __post_init__(self) -> None:
+        if not self.base_url.startswith(("http://", "https://")):
+            raise UsageError(
+                f"base URL '{printable(self.base_url)}': begins with neither http:// nor https://"
+            )
+        if not self.model.strip() or "#" in self.model:
+            raise UsageError(f"model '{printable(self.model)}': give a name without '#'")
+        for name, least in (("timeout", 1e-3), ("retries", 0), ("concurrency", 1)):
+            if not getattr(self, name) >= least:
+                raise UsageError(f"{name} {getattr(self, name)}: allowed is {least:g} or more")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise UsageError(f"max_tokens {self.max_tokens}: allowed is 1 or more, or none")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise UsageError(f"temperature {self.temperature:g}: allowed is 0 to 2, or none")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What each call sends besides its messages."""
+        given = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        options: dict[str, Any] = {name: v for name, v in given.items() if v is not None}
+        return options | ({"extra_body": dict(self.extra)} if self.extra else {})
+
+    @property
+    def place(self) -> str:
+        """Model and address, as messages name them."""
+        return f"model '{printable(self.model, 80)}' at {printable(self.base_url)}"
+
+
+class Caller:
+    """Asks an endpoint within a budget; used within one event loop."""
+
+    def __init__(self, endpoint: Endpoint, budget: Budget) -> None:
+        self.endpoint = endpoint
+        self.answered = False
+        self._budget = budget
+        self._form: int | None = None  # how JSON is requested, once that is known to work
+        self._client = require("openai", "scan").AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.api_key or "none",  # the client insists on one
+            timeout=endpoint.timeout,
+            max_retries=0,  # every call is ours to count
+        )
+
+    async def ask[AnswerT](self, request: Request[AnswerT]) -> AnswerT | Failure:
+        """Return the model's answer, or why there is none after all retries."""
+        wait = _FIRST_WAIT
+        for _ in range(self.endpoint.retries):
+            outcome = await self._in_some_format(request)
+            if not (isinstance(outcome, Failure) and outcome.again):
+                return outcome
+            jittered = wait * random.uniform(0.5, 1)
+            await asyncio.sleep(jittered if outcome.wait is None else outcome.wait)
+            wait = min(2 * wait, _MOST_WAIT)
+        outcome = await self._in_some_format(request)
+        if isinstance(outcome, Failure) and outcome.reason == CONNECTION and not self.answered:
+            raise TaskError(f"{self.endpoint.place}: {outcome.detail}; check --base-url")
+        return outcome
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _in_some_format[AnswerT](self, request: Request[AnswerT]) -> AnswerT | Failure:
+        """Call; where the format is not understood, in simpler ones. What works once stays."""
+        forms = _forms(request.schema)
+        first = min(self._form or 0, len(forms) - 1)
+        for at, form in enumerate(forms[first:], first):
+            outcome = await self._call(request, form)
+            if isinstance(outcome, Failure) and outcome.status in _NOT_UNDERSTOOD:
+                if self._form is None:
+                    continue
+            elif self.answered and request.schema:
+                self._form = at
+            break
+        return outcome
+
+    async def _call[AnswerT](
+        self, request: Request[AnswerT], form: Mapping[str, Any]
+    ) -> AnswerT | Failure:
+        messages = request.messages
+        characters = sum(len(message["content"]) for message in messages)
+        options = {**form, **self.endpoint.options}
+        async with self._budget.call(characters) as cost:
+            try:
+                async with asyncio.timeout(self.endpoint.timeout):
+                    reply = await self._client.chat.completions.create(
+                        model=self.endpoint.model, messages=messages, **options
+                    )
+            # What the client raises depends on what the endpoint sends; Ctrl-C passes.
+            except Exception as error:
+                return self._failed(error, cost)
+            outcome = parse_reply(reply, request.read)
+            total = getattr(getattr(reply, "usage", None), "total_tokens", None)
+            cost.taken = total if isinstance(total, int) and total >= 0 else None
+        if not (isinstance(outcome, Failure) and outcome.again):
+            self.answered = True
+        return outcome
+
+    def _failed(self, error: Exception, cost: Cost) -> Failure:
+        """Return what an error means; raise if it concerns every call, not this one."""
+        failure = failure_of(error)
+        if self.endpoint.api_key:
+            failure = replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
+        if failure.status:
+            cost.taken = 0  # an endpoint that refuses a call does not charge for it
+        said = f"{self.endpoint.place}: {failure.detail}"
+        if failure.status in _FOR_ALL and not (failure.status == 403 and self.answered):
+            raise UsageError(
+                f"{said}; check --base-url, --model and the key in the variable that "
+                "--api-key-env names"
+            ) from error
+        if getattr(error, "code", None) == "insufficient_quota":
+            raise TaskError(f"{said}; raise the quota, then run the same command again") from error
+        if (failure.wait or 0) > LONGEST_WAIT:
+            raise TaskError(
+                f"{said}; it asks to wait {failure.wait:,.0f} seconds: run the same command again"
+                " then"
+            ) from error
+        return failure
+
+
+def _forms(schema: dict[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
+    """Return how an answer may be requested: by schema, as JSON, as text with JSON in it."""
+    if schema is None:
+        return _PLAIN
+    return (
+        {"response_format": {"type": "json_schema", "json_schema": schema | {"strict": True}}},
+        {"response_format": {"type": "json_object"}},
+        {},
+    )
+
+
+def call_all[KeyT](
+    keys: Iterable[KeyT],
+    work: Callable[[Caller, KeyT], Awaitable[Failure | None]],
+    endpoint: Endpoint,
+    budget: Budget,
+    *,
+    total: int,
+    title: str,
+    unit: str,
+    progress: bool = False,
+) -> None:
+    """Do work that needs calls, several at a time, as far as the budget goes.
+
+    Parameters
+    ----------
+    keys : iterable
+        What there is to do.
+    work : callable
+        Does one of these; returns why if the endpoint gave no answer.
+    endpoint : Endpoint
+        Where the model is.
+    budget : Budget
+        What may be spent.
+    total : int
+        Number of `keys`.
+    title, unit : str
+        Of the bar.
+    progress : bool, default False
+        Whether it is shown.
+
+    Raises
+    ------
+    UsageError, TaskError
+        Where no call can succeed, or none of the first ones did.
+    """
+    require("openai", "scan")
+    portal = require("anyio.from_thread", "scan").start_blocking_portal
+    # The loop runs in a thread of its own: a notebook has one running in this thread.
+    with progress_bar(progress, title, total, unit) as advance, portal() as loop:
+        try:
+            loop.call(_call_all, iter(keys), work, endpoint, budget, advance, unit)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from group.exceptions[0].__cause__
+
+
+async def _call_all[KeyT](
+    keys: Iterator[KeyT],
+    work: Callable[[Caller, KeyT], Awaitable[Failure | None]],
+    endpoint: Endpoint,
+    budget: Budget,
+    advance: Advance,
+    unit: str,
+) -> None:
+    caller = Caller(endpoint, budget)
+    failures: list[Failure] = []
+
+    async def through(some: Iterator[KeyT]) -> None:
+        for key in some:
+            try:
+                failure = await work(caller, key)
+            except BudgetReachedError:
+                return
+            if failure is not None:
+                failures.append(failure)
+            advance(1)
+
+    try:
+        # One by one at first: what is wrong with every call costs few calls.
+        for _ in range(_TRIALS):
+            if not caller.answered:
+                await through(islice(keys, 1))
+        if not caller.answered and len(failures) >= _TRIALS:
+            raise TaskError(
+                f"{endpoint.place}: no answer to the first {_TRIALS} {unit}; the last call "
+                f"ended with {failures[-1].reason}: {failures[-1].detail}"
+            )
+        async with asyncio.TaskGroup() as group:
+            for _ in range(endpoint.concurrency):
+                group.create_task(through(keys))
+    finally:
+        await caller.close()
