@@ -39,11 +39,26 @@ def scan(out: str, **options: bool) -> bayescontam.Scan:
 def assert_alike(one: Path, other: Path) -> None:
     """Hold the tables of two scans against each other: cosines up to rounding."""
     for name in TABLES:
-        tables = [pd.read_parquet(folder / f"{name}.parquet") for folder in (one, other)]
+        tables = [_up_to_rounding(pd.read_parquet(folder / f"{name}.parquet"))
+                  for folder in (one, other)]  # fmt: skip
         keys = [key for key in PAIR if key in tables[0]]
         ordered = [table.sort_values(keys, kind="stable").reset_index(drop=True)
                    for table in tables]  # fmt: skip
         pd.testing.assert_frame_equal(*ordered, rtol=0, atol=1e-6)
+
+
+def _up_to_rounding(table: pd.DataFrame) -> pd.DataFrame:
+    """Join the two highest bins of a histogram: in which a copy falls depends on the processor.
+
+    Its cosine is 1 up to rounding.
+    """
+    if "count" not in table or "cosine" not in table:
+        return table
+    table = table.assign(cosine=table["cosine"].clip(upper=0.999))
+    keys = [name for name in table if name != "count"]
+    return table.groupby(keys, sort=False, observed=True, dropna=False, as_index=False)[
+        ["count"]
+    ].sum()[[*table]]
 
 
 def test_a_finished_scan_says_what_it_said(there: Path) -> None:
