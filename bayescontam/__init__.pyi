@@ -36,17 +36,19 @@ from .data.responses import (
     read_responses as read_responses,
 )
 from .duplicates.make import (
-    ItemFields as ItemFields,
     Made as Made,
     check_duplicates as check_duplicates,
     make_duplicates as make_duplicates,
-    new_items as new_items,
 )
+from .duplicates.new import new_items as new_items
 from .duplicates.planting import (
-    Recalled as Recalled,
     plant_duplicates as plant_duplicates,
+)
+from .duplicates.recall import (
+    Recalled as Recalled,
     recall as recall,
 )
+from .endpoint import Endpoint as Endpoint
 from .errors import (
     BayescontamError as BayescontamError,
     DataError as DataError,
@@ -105,10 +107,12 @@ from .scan.run import run_scan as run_scan
 from .specs.corpus import Manifest as Manifest
 from .specs.curve import CurveSpec as CurveSpec
 from .specs.model import ModelSpec as ModelSpec
+from .specs.recipe import Recipe as Recipe
 from .specs.registry import (
     load_curve as load_curve,
     load_manifest as load_manifest,
     load_model as load_model,
+    load_recipe as load_recipe,
     load_study as load_study,
 )
 from .specs.study import (

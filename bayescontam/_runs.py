@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import filelock
 
@@ -134,3 +134,43 @@ class ContentCache:
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text)
+
+
+class Journal:
+    """Finished parts of long work in a file, a line of JSON each; none without a path.
+
+    A file of other work, or a line that was cut off, is not used.
+    """
+
+    def __init__(self, path: Path | None, work: Any) -> None:
+        self._stream: IO[str] | None = None
+        self.entries: list[dict[str, Any]] = []
+        if path is None:
+            return
+        title, good = json.dumps({"work": work}, ensure_ascii=False), ""
+        lines = (
+            path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+        )
+        # What follows the last line break was cut off.
+        for at, line in enumerate(lines[:-1]):
+            if at == 0 and line != title:
+                break
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                break
+            good += line + "\n"
+            self.entries += [entry] * (at > 0)
+        write_text(path, good or title + "\n")
+        self._stream = path.open("a", encoding="utf-8")
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Store a part."""
+        if self._stream is not None:
+            self._stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            self._stream.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._stream is not None:
+            self._stream.close()

@@ -152,6 +152,10 @@ class Request[AnswerT](Protocol):
     def schema(self) -> dict[str, Any] | None:
         """Name and JSON schema of the answer; None for plain text."""
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Fields of the call's body in place of the endpoint's, such as another temperature."""
+
     def read(self, text: str) -> AnswerT:
         """Return the answer in what the model wrote; a ValueError says why there is none."""
 
@@ -199,20 +203,52 @@ def parse_reply[AnswerT](reply: Any, read: Callable[[str], AnswerT]) -> AnswerT 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a language model is and how it is called."""
+    """Where a language model is, and how it is called.
 
-    base_url: str  # address of the interface, such as `"http://localhost:8000/v1"`
-    model: str  # name of the model there
-    api_key: str = field(default="", repr=False)  # key; "" for an endpoint that needs none
-    temperature: float | None = 0.0  # none sends none: some models allow only their own
-    timeout: float = 60.0  # seconds that a call may take in all
-    # further tries of a call after what may pass: no connection, timeout, a reply that is no
-    # completion, the statuses 408, 409, 425, 429 and from 500. Waits double from half a second to a
-    # minute, shortened by a random part up to a half, unless the endpoint asks for another wait.
+    Attributes
+    ----------
+    base_url : str
+        Address of an OpenAI-compatible interface, such as ``"http://localhost:8000/v1"``.
+    model : str
+        Name of the model there.
+    api_key : str, default ""
+        Key; empty for an endpoint that needs none.
+    temperature : float or None, default 0.0
+        From 0 to 2. None sends none: some models allow only their own.
+    timeout : float, default 60.0
+        Seconds that a call may take in all.
+    retries : int, default 5
+        Further tries of a call after what may pass: no connection, timeout, a reply that is no
+        completion, the statuses 408, 409, 425, 429 and from 500. Waits double from half a second
+        to a minute, shortened by a random part up to a half, unless the endpoint asks for another
+        wait.
+    concurrency : int, default 8
+        Calls under way at a time.
+    max_tokens : int or None, default None
+        Longest reply, in tokens. None sends none.
+    extra : mapping, default {}
+        Further fields of each call's body.
+
+    Raises
+    ------
+    UsageError
+        For an address without http:// or https://, or a number that is not allowed.
+
+    Examples
+    --------
+    >>> Endpoint("http://localhost:8000/v1", "qwen3").place
+    "model 'qwen3' at http://localhost:8000/v1"
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    temperature: float | None = 0.0
+    timeout: float = 60.0
     retries: int = 5
-    concurrency: int = 8  # calls under way at a time
-    max_tokens: int | None = None  # longest reply; none sends none
-    extra: Mapping[str, Any] = field(default_factory=dict)  # further fields of each call's body
+    concurrency: int = 8
+    max_tokens: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.base_url.startswith(("http://", "https://")):
@@ -295,13 +331,11 @@ class Caller:
     ) -> AnswerT | Failure:
         messages = request.messages
         characters = sum(len(message["content"]) for message in messages)
-        options = {**form, **self.endpoint.options}
+        options = {"model": self.endpoint.model, **form, **self.endpoint.options, **request.options}
         async with self._budget.call(characters) as cost:
             try:
                 async with asyncio.timeout(self.endpoint.timeout):
-                    reply = await self._client.chat.completions.create(
-                        model=self.endpoint.model, messages=messages, **options
-                    )
+                    reply = await self._client.chat.completions.create(messages=messages, **options)
             # What the client raises depends on what the endpoint sends; Ctrl-C passes.
             except Exception as error:
                 return self._failed(error, cost)

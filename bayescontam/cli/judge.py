@@ -1,6 +1,5 @@
 """Commands ``judge …``: pairs for people and language models, and agreement."""
 
-import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, BadParameter, Option, Typer
 
 from bayescontam._text import printable
+from bayescontam.cli.calls import (
+    ADDRESS,
+    API_KEY,
+    MODEL,
+    ApiKeyEnv,
+    CacheFolder,
+    Concurrency,
+    ExtraBody,
+    MaxCalls,
+    MaxTokensTotal,
+    Retries,
+    Timeout,
+    endpoint_of,
+    in_calls,
+)
 from bayescontam.cli.options import Quiet, ScanFolder, examples
 from bayescontam.cli.terminal import print_lines, print_table, put_json, quoted, resumable
 from bayescontam.errors import UsageError
@@ -28,9 +42,7 @@ EXAMPLES = examples(
     "bayescontam judge agreement judgements.csv",
 )
 _PAIRS = 200
-_KEY = "OPENAI_API_KEY"
 in_choice = partial(Option, rich_help_panel="Which pairs")
-in_calls = partial(Option, rich_help_panel="Calls")
 app = Typer(
     help="Judge which matches are duplicates: by people, by language models, and how they agree.",
     no_args_is_help=True,
@@ -153,11 +165,8 @@ def _temperature(text: str) -> str:
 )
 def llm(
     scan: ScanFolder,
-    base_url: Annotated[
-        str,
-        Option(help="Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."),
-    ],
-    model: Annotated[str, Option(help="Name of the model there.")],
+    base_url: Annotated[str, Option(help=ADDRESS)],
+    model: Annotated[str, Option(help=MODEL)],
     out: Annotated[
         Path,
         Option("--out", "-o", help="Judgements (.csv or .parquet); added to if it exists."),
@@ -184,46 +193,28 @@ def llm(
     run: Annotated[
         int, in_choice(help="2 or more asks again about the same pairs, as another judge.")
     ] = 1,
-    concurrency: Annotated[int, in_calls(help="Calls at a time.")] = 8,
-    max_calls: Annotated[
-        int | None, in_calls(help="Calls to make at most, retries included.")
-    ] = None,
-    max_tokens_total: Annotated[
-        int | None, in_calls(help="Tokens to spend at most, prompts included.")
-    ] = None,
-    timeout: Annotated[float, in_calls(help="Seconds that a call may take.")] = 60.0,
-    retries: Annotated[int, in_calls(help="Further tries of a failed call.")] = 5,
-    cache: Annotated[
-        Path | None,
-        in_calls(help="Folder that stores answers; default: judge-cache beside the judgements."),
-    ] = None,
-    api_key_env: Annotated[
-        str,
-        in_calls(help="Environment variable with the key; may be unset where none is needed."),
-    ] = _KEY,
+    concurrency: Concurrency = 8,
+    max_calls: MaxCalls = None,
+    max_tokens_total: MaxTokensTotal = None,
+    timeout: Timeout = 60.0,
+    retries: Retries = 5,
+    cache: CacheFolder = None,
+    api_key_env: ApiKeyEnv = API_KEY,
+    extra_body: ExtraBody = "",
     temperature: Annotated[
         str, in_calls(help="0 to 2, or 'default': the model's own.", callback=_temperature)
     ] = "0",
     quiet: Quiet = False,
 ) -> None:
     """Have a language model judge pairs; what it leaves unjudged never counts as clean."""
-    from bayescontam.endpoint import Endpoint
     from bayescontam.evidence.llm import add_judgements
     from bayescontam.scan.results import Scan
 
-    if api_key_env not in os.environ and api_key_env != _KEY:  # named on purpose
-        raise UsageError(
-            f"--api-key-env: no environment variable '{printable(api_key_env)}'; set it"
-        )
-    endpoint = Endpoint(
-        base_url,
-        model,
-        api_key=os.environ.get(api_key_env, ""),
+    endpoint = endpoint_of(
+        base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
+        concurrency=concurrency, extra_body=extra_body,
         temperature=None if temperature == "default" else float(temperature),
-        timeout=timeout,
-        retries=retries,
-        concurrency=concurrency,
-    )
+    )  # fmt: skip
     chosen = _choose(Scan.load(scan), pairs, per_item, seed, benchmark)
     with resumable("answers"):
         notes = add_judgements(

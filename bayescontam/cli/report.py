@@ -42,6 +42,7 @@ REPORT_EXAMPLES = examples(
     "bayescontam report fit.nc --scan scanned/ --curve curve.nc --out report.html",
     "bayescontam report scanned/ --out scan.html",
     "bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out scan.html",
+    "bayescontam report scanned/ --truth planted/truth.csv --out scan.html",
     "bayescontam report curve.nc --out curve.html",
 )
 SUMMARY_EXAMPLES = examples(
@@ -82,6 +83,17 @@ def report(
     by: Annotated[
         str | None, in_scans(help="Item column to break prevalence down by, such as a difficulty.")
     ] = None,
+    truth: Annotated[
+        Path | None,
+        in_scans(
+            help="Truth of duplicates that were planted in the corpus of a scan (truth.csv): adds"
+            " what of them was found."
+        ),
+    ] = None,
+    judgements: Annotated[
+        list[Path] | None,
+        in_scans(help="With --truth, judgements of the scan's pairs; may be repeated."),
+    ] = None,
     tables: Annotated[
         Path | None,
         Option(
@@ -100,13 +112,14 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fit, a scan or a curve as one HTML file that needs no network."""
-    check_file(out, path, compare_with, curve, items)
+    check_file(out, path, compare_with, curve, items, truth, judgements)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
+    given |= {"truth": truth, "judgements": judgements}
     given |= {"tables": tables, "title": title, "note": note}
     options = {name for name, value in given.items() if value}
     if os.path.isdir(path):  # noqa: PTH112 (pathlib raises for names that are too long)
-        _refuse(path, "a scan", options - {"curve", "items", "by"})
-        _report_scan(path, curve, items, by, out, quiet)
+        _refuse(path, "a scan", options - {"curve", "items", "by", "truth", "judgements"})
+        _report_scan(path, curve, items, by, truth, judgements, out, quiet)
     else:
         with stage(not quiet, f"reading {printable(path)}"):
             from bayescontam.evidence.curve import Curve
@@ -158,11 +171,22 @@ def _evidence(scan: Path | None, curve: Path | None, quiet: bool) -> "Evidence |
 
 
 def _report_scan(
-    folder: Path, curve: Path | None, items: Path | None, by: str | None, out: Path, quiet: bool
+    folder: Path,
+    curve: Path | None,
+    items: Path | None,
+    by: str | None,
+    truth: Path | None,
+    judgements: list[Path] | None,
+    out: Path,
+    quiet: bool,
 ) -> None:
+    if judgements and truth is None:
+        raise UsageError("--judgements: give --truth, too, of what was planted; or leave it out")
     if (items is None) != (by is None) or (by is not None and curve is None):
         raise UsageError("--items, --by: give both, and --curve, or none of them")
     with stage(not quiet, f"reading {printable(folder)}"):
+        from bayescontam.cli.judge import read_all
+        from bayescontam.duplicates.recall import recall
         from bayescontam.evidence.curve import Curve
         from bayescontam.report.matches import gather
         from bayescontam.report.scan_page import write_scan_report
@@ -172,8 +196,16 @@ def _report_scan(
         known = None if curve is None else Curve.from_netcdf(curve)
         table = None if items is None or by is None else _items(items, by, opened.items)
     evidence = None if known is None else gather(opened, known, progress=not quiet)
+    recalled = None
+    if truth is not None:
+        judged = read_all(judgements, quiet)
+        with stage(not quiet, "counting planted duplicates"):
+            recalled = recall(
+                opened, truth, judgements=judged, curve=known,
+                covariates=None if evidence is None else evidence.items,
+            )  # fmt: skip
     with stage(not quiet, "drawing"):
-        write_scan_report(opened, out, evidence=evidence, items=table, by=by)
+        write_scan_report(opened, out, evidence=evidence, items=table, by=by, recalled=recalled)
 
 
 def _items(path: Path, by: str, scanned: "pd.DataFrame") -> "pd.DataFrame":

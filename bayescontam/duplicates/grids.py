@@ -29,28 +29,76 @@ MOST_HOUSES, FEWEST_HOUSES = 8, 2
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 _HOUSE, _CLUES = "House", "## Clues:"
-_TEXT: dict[Relation, str] = {
-    "in": "{a} is in the {ordinal} house.",
-    "not in": "{a} is not in the {ordinal} house.",
-    "same": "{a} is {b}.",
-    "next left": "{a} is directly left of {b}.",
-    "left": "{a} is somewhere to the left of {b}.",
-    "beside": "{a} and {b} are next to each other.",
-    "apart": "There {are} {count} {houses} between {a} and {b}.",
+_TEXT: dict[Relation, tuple[str, ...]] = {
+    "in": (
+        "{a} is in the {ordinal} house.",
+        "{a} lives in the {ordinal} house.",
+        "The {ordinal} house is the home of {a}.",
+    ),
+    "not in": (
+        "{a} is not in the {ordinal} house.",
+        "{a} does not live in the {ordinal} house.",
+        "The {ordinal} house is not the home of {a}.",
+    ),
+    "same": (
+        "{a} is {b}.",
+        "{a} and {b} are the same person.",
+        "{a} lives in the same house as {b}.",
+    ),
+    "next left": (
+        "{a} is directly left of {b}.",
+        "{b} is directly right of {a}.",
+        "{a} lives immediately to the left of {b}.",
+        "{b} lives immediately to the right of {a}.",
+    ),
+    "left": (
+        "{a} is somewhere to the left of {b}.",
+        "{b} is somewhere to the right of {a}.",
+        "{b} lives somewhere to the right of {a}.",
+    ),
+    "beside": (
+        "{a} and {b} are next to each other.",
+        "{a} and {b} are neighbours.",
+        "{a} lives next door to {b}.",
+    ),
+    "apart": (
+        "There {are} {count} {houses} between {a} and {b}.",
+        "Between {a} and {b} {are} {count} {houses}.",
+    ),
 }
+"""How clues are worded; the first is that of new grids, the others those of rewording."""
+_PREAMBLES = (
+    "{n} houses stand in a row, numbered 1 to {n} from left to right. One person lives in each,"
+    " and no two of them share any of the following:",
+    "In a street there are {n} houses side by side; the one on the far left has number 1, the one"
+    " on the far right number {n}. Each is the home of one person. These differ from house to"
+    " house:",
+    "{n} neighbours live in {n} houses, which are counted from left to right, beginning with 1. In"
+    " each of these respects, all of them differ:",
+    "A row of {n} houses, counted from the left: every house has one inhabitant, and what follows"
+    " is never the same for two of them:",
+)
+_ONE, _TWO, _ORDINAL = r"(?P<one>[^|]*\|[^|]*?)", r"(?P<two>[^|]*\|.*?)", r"(?P<ordinal>\w+)"
 _WORDED: tuple[tuple[Relation, str], ...] = (
-    ("not in", r"[^|]*\| (?:[\w' ]+ )?is not in the (?P<ordinal>\w+) house\.?"),
-    ("in", r"[^|]*\| (?:[\w' ]+ )?is in the (?P<ordinal>\w+) house\.?"),
-    ("apart", r"there (?:is|are) (?P<count>\w+) houses? between [^|]*\|[^|]*\band\b[^|]*\|.*"),
+    ("not in", rf"{_ONE} (?:is not|does not live) in the {_ORDINAL} house"),
+    ("not in", rf"the {_ORDINAL} house is not the home of {_ONE}"),
+    ("in", rf"{_ONE} (?:is|lives) in the {_ORDINAL} house"),
+    ("in", rf"the {_ORDINAL} house is the home of {_ONE}"),
+    ("apart", rf"there (?:is|are) (?P<count>\w+) houses? between {_ONE} and {_TWO}"),
+    ("apart", rf"between {_ONE} and {_TWO} (?:is|are) (?P<count>\w+) houses?"),
     (
         "next left",
-        r"[^|]*\|[^|]*\b(?:directly|immediately) (?:to the )?(?P<side>left|right) of\b[^|]*\|.*",
+        rf"{_ONE} (?:is|lives) (?:directly|immediately) (?:to the )?(?P<side>left|right) of {_TWO}",
     ),
-    ("left", r"[^|]*\|[^|]*\bto the (?P<side>left|right) of\b[^|]*\|.*"),
-    ("beside", r"[^|]*\|[^|]*\band\b[^|]*\|.* next to each other\.?"),
+    ("left", rf"{_ONE} (?:is|lives) (?:\w+ )?to the (?P<side>left|right) of {_TWO}"),
+    ("beside", rf"{_ONE} and {_TWO} are (?:next to each other|neighbours)"),
+    ("beside", rf"{_ONE} lives next door to {_TWO}"),
+    ("same", rf"{_ONE} and {_TWO} are the same person"),
+    ("same", rf"{_ONE} lives in the same house as {_TWO}"),
     (
         "same",
-        r"[^|]*\| (?:[\w' ]+ )??is (?:the |an? )?(?:(?:person|one|man|woman) [^|]*)?\|.*",
+        r"(?P<one>[^|]*\|(?: [\w' ]+)??) is"
+        r" (?P<two>(?:the |an? )?(?:(?:person|one|man|woman) [^|]*)?\|.*?)",
     ),
 )
 """How relations are worded, with a bar in place of each value; the first that fits counts."""
@@ -81,6 +129,8 @@ class Clue:
     # the house of `in` and `not in`, from 0 on; how many houses lie between those of `apart`
     number: int = 0
     words: str = field(default="", compare=False)  # as it was read; empty: the package's own
+    # how it speaks of `a` and of `b`, as it was read; empty: as their categories do
+    phrases: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,27 +150,26 @@ class Grid:
     @property
     def text(self) -> str:
         """The puzzle as models read it."""
-        size = self.houses
-        lines = [
-            f"{size} houses stand in a row, numbered 1 to {size} from left to right. One person"
-            " lives in each, and no two of them share any of the following:"
-        ]
+        numbered = (f"{at}. {self.sentence(clue)}" for at, clue in enumerate(self.clues, 1))
+        return "\n".join([self.preamble or self.introduction(), *numbered])
+
+    def introduction(self, form: int = 0) -> str:
+        """Return what stands before the clues, in one of several forms."""
+        lines = [_PREAMBLES[form].format(n=self.houses)]
         for each in self.categories:
             lines.append(f" - {each.intro}: " + ", ".join(f"`{value}`" for value in each.values))
-        preamble = self.preamble or "\n".join([*lines, _CLUES])
-        numbered = (f"{at}. {self.sentence(clue)}" for at, clue in enumerate(self.clues, 1))
-        return "\n".join([preamble, *numbered])
+        return "\n".join([*lines, _CLUES])
 
-    def sentence(self, clue: Clue) -> str:
-        """Return a clue in words."""
+    def sentence(self, clue: Clue, form: int = 0) -> str:
+        """Return a clue in words: its own, or one of several forms."""
         if clue.words:
             return clue.words
-        a, b = (
+        a, b = clue.phrases or (
             None if at is None else self.categories[at[0]].who.format(self._value(at))
             for at in (clue.a, clue.b)
         )
         few = clue.number == 1
-        words = _TEXT[clue.relation].format(
+        words = _TEXT[clue.relation][form].format(
             a=a, b=b, ordinal=_ORDINALS[clue.number], count=_COUNTS[min(clue.number, 6)],
             are="is" if few else "are", houses="house" if few else "houses",
         )  # fmt: skip
@@ -360,18 +409,27 @@ def _clue(line: str, found: tuple[Category, ...]) -> Clue:
     """Read a clue from its words."""
     named, barred = _mentions(line, found)
     for relation, pattern in _WORDED:
-        if (match := re.fullmatch(pattern, barred)) is None:
+        if (match := re.fullmatch(rf"{pattern}\.?", barred)) is None:
             continue
         words = match.groupdict()
-        if relation in ("in", "not in"):
-            if len(named) == 1 and words["ordinal"] in _ORDINALS:
-                return Clue(relation, named[0], None, _ORDINALS.index(words["ordinal"]), line)
+        parts = [words[part] for part in ("one", "two") if part in words]
+        if len(named) != len(parts):
+            break
+        phrases = [
+            part.replace("|", found[at[0]].values[at[1]])
+            for part, at in zip(parts, named, strict=True)
+        ]
+        if len(parts) == 1:
+            if words["ordinal"] in _ORDINALS:
+                number = _ORDINALS.index(words["ordinal"])
+                return Clue(relation, named[0], None, number, line, (phrases[0], ""))
             break
         between = words.get("count", _COUNTS[0])
-        if len(named) == 2 and between in _COUNTS:
-            a, b = reversed(named) if words.get("side") == "right" else named
-            return Clue(relation, a, b, _COUNTS.index(between), line)
-        break
+        if between not in _COUNTS:
+            break
+        if words.get("side") == "right":
+            named, phrases = named[::-1], phrases[::-1]
+        return Clue(relation, named[0], named[1], _COUNTS.index(between), line, tuple(phrases))
     raise DuplicateError(
         "a clue has no known relation of two values, or of one and a house",
         f"{printable(line, 120)!r}, in which {len(named)} values were found",
@@ -435,8 +493,22 @@ def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
         )
     chosen = rng.permutation(len(free))[: len(grid.categories)]
     new = tuple(_with_values(free[int(at)], grid.houses, rng) for at in chosen)
-    clues = tuple(replace(clue, words="") for clue in grid.clues)
+    clues = tuple(replace(clue, words="", phrases=()) for clue in grid.clues)
     return Grid(new, clues, grid.house)
+
+
+def reword(grid: Grid, rng: np.random.Generator) -> Grid:
+    """Return a grid with its introduction and its clues in other sentences."""
+    first = (grid.preamble or grid.introduction()).partition("\n")[0]
+    forms = [form for form, words in enumerate(_PREAMBLES) if words.format(n=grid.houses) != first]
+    clues = []
+    for clue in grid.clues:
+        plain = replace(clue, words="")
+        worded = [grid.sentence(plain, form) for form in range(len(_TEXT[clue.relation]))]
+        others = [words for words in worded if words != grid.sentence(clue)]
+        clues.append(replace(clue, words=others[int(rng.integers(len(others)))]))
+    preamble = grid.introduction(forms[int(rng.integers(len(forms)))])
+    return replace(grid, clues=tuple(clues), preamble=preamble)
 
 
 def check_duplicate(

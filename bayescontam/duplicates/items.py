@@ -1,5 +1,6 @@
 """What duplicates are made of: an item's text with its answer, and why one is refused."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,5 +20,20 @@ class Version:
 
     text: str
     answer: Any  # as JSON holds it
-    content: Any = None  # what the text was read into, such as a grid
+    content: Any = None  # what both were read into: a grid, a program, a story; None: nothing
+    checks: tuple[str, ...] = ()  # passed on the way
     more: Mapping[str, Any] = field(default_factory=dict)  # further fields of a row
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """An item of a benchmark."""
+
+    name: str
+    version: Version
+
+
+def planted_text(text: str, answer: Any, mode: str) -> str:
+    """Return what of an item or a duplicate stands in a corpus: its text, its answer, or both."""
+    shown = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    return {"input": text, "output": shown, "input_output": f"{text}\n{shown}"}[mode]

@@ -1,71 +1,44 @@
-"""Duplicates of a benchmark's items by chains of steps, each checked by its own text."""
+"""Duplicates of a benchmark's items by the chains of a recipe, each checked by its own text."""
 
+import asyncio
 import hashlib
-import json
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
+from bayescontam._files import sha256
 from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
+from bayescontam._runs import Journal
 from bayescontam._text import join_list, printable
 from bayescontam.data.jsonl import Damage, json_records, no_object
-from bayescontam.duplicates.grids import (
-    Grid,
-    check_duplicate,
-    check_sizes,
-    new_grid,
-    read_grid,
-    refuse_unsolved,
-    shuffle,
-    substitute,
-)
-from bayescontam.duplicates.items import DuplicateError
+from bayescontam.duplicates.items import DuplicateError, Item, Version, planted_text
+from bayescontam.duplicates.kinds import Kind, kind_of, value_of
+from bayescontam.duplicates.writing import NoReplyError, Writer
+from bayescontam.endpoint import Budget, Caller, Endpoint, Failure, call_all
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.evidence.llm import answer_cache
+from bayescontam.specs.recipe import Recipe
+from bayescontam.specs.registry import load_recipe
 
-CHAINS = ("shuffle", "substitute", "shuffle+substitute")
-"""Chains of steps by default."""
-_ORDER = ("shuffle", "substitute")
-"""Steps in the order in which a chain has them."""
-
-
-class ItemFields(NamedTuple):
-    """Fields of a benchmark's records."""
-
-    item: str
-    text: str
-    answer: str
+_FORMAT = 1
+"""Of the file that a run cut off goes on from."""
+ITEM, DUPLICATE, ATTEMPT = "item", "duplicate", "attempt"
+"""What can fail: a record, a duplicate of an item, or a text of a model that was written again."""
 
 
-ZEBRA_LOGIC = ItemFields("id", "puzzle", "solution")
-"""Fields of ZebraLogic, and of new grids."""
+class Failed(NamedTuple):
+    """Why a record, a duplicate or an attempt is not used."""
 
-
-class Failure(NamedTuple):
-    """Why an item, or a duplicate of one, is not used."""
-
+    what: str
     reason: str
-    item: str
-    detail: str = ""
-
-    @classmethod
-    def of(cls, error: DuplicateError, item: str) -> "Failure":
-        """Return why an item is none."""
-        return cls(error.reason, item, error.detail)
-
-
-@dataclass(frozen=True)
-class Item:
-    """An item of a benchmark: a grid, and the text that it was read from."""
-
     name: str
-    text: str
-    grid: Grid
+    detail: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,150 +50,260 @@ class Made:
     rows : list of dict
         What was made or passed, in the order of items, chains and copies.
     failures : pandas.DataFrame
-        Columns ``reason``, ``count``, ``first`` (item or duplicate) and ``detail`` (what arrived
-        there); empty if all went well.
+        Columns ``what`` (``"item"``, ``"duplicate"``, or ``"attempt"``: a text of a model that was
+        refused, whether or not another was accepted), ``reason``, ``count``, ``first`` (the first
+        item or duplicate that has it) and ``detail`` (what arrived there); empty if all went well.
+    notes : list of str
+        What else is worth knowing: calls and tokens, or that the benchmark has another number of
+        items than is known.
+    left : int
+        Duplicates that the budget did not suffice for.
     """
 
     rows: list[dict[str, Any]]
     failures: pd.DataFrame
+    notes: list[str] = field(default_factory=list)
+    left: int = 0
 
 
-def new_items(
-    count: int, *, houses: int = 4, categories: int = 4, seed: int = 0, progress: bool = False
-) -> list[dict[str, Any]]:
-    """Make new logic grids, each with one solution and no clue that can be spared.
+class _Unit(NamedTuple):
+    """All copies of an item by a chain."""
 
-    They are in no corpus: a test set that every model is clean of.
-
-    Parameters
-    ----------
-    count : int
-        Items.
-    houses : int, default 4
-        Houses of each, 2 to 8.
-    categories : int, default 4
-        Of each, 1 to 13: names, and others at random.
-    seed : int, default 0
-        The same seed gives the same items.
-    progress : bool, default False
-        Whether a bar is shown.
-
-    Returns
-    -------
-    list of dict
-        With the fields of ZebraLogic: ``id``, ``size``, ``puzzle`` and ``solution`` (a header, and
-        a row for each house).
-
-    Raises
-    ------
-    UsageError
-        For a number that is not allowed.
-    MissingExtraError
-        Without the extra ``duplicates``.
-
-    Examples
-    --------
-    >>> [item] = new_items(1, houses=2, categories=2, seed=1)
-    >>> item["id"], item["solution"]["header"][:2]
-    ('grid-2x2-0001', ['House', 'Name'])
-    """
-    seed = check_seed(seed)
-    if count < 1:
-        raise UsageError(f"items: got {count}; allowed is 1 or more")
-    check_sizes(houses, categories)
-    found = []
-    with progress_bar(progress, "making items", count, "items") as advance:
-        for at in range(count):
-            grid = new_grid(houses, categories, stream(seed, "logic grid", houses, categories, at))
-            name = f"grid-{houses}x{categories}-{at + 1:04d}"
-            found.append(
-                {"id": name, "size": f"{houses}*{categories}", "puzzle": grid.text,
-                 "solution": grid.solution}
-            )  # fmt: skip
-            advance(1)
-    return found
+    number: int
+    item: Item
+    chain: tuple[str, ...]
 
 
 def make_duplicates(
-    benchmark: str | Path,
+    benchmark: str | os.PathLike[str],
+    recipe: str | os.PathLike[str] | Recipe = "logic-grid",
     *,
-    chains: Sequence[str] = CHAINS,
-    copies: int = 1,
+    chains: Sequence[str] = (),
+    copies: int | None = None,
+    first: int | None = None,
     seed: int = 0,
-    fields: ItemFields = ZEBRA_LOGIC,
+    endpoint: Endpoint | None = None,
+    judge: str = "",
+    max_calls: int | None = None,
+    max_tokens: int | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Made:
-    """Make semantic duplicates of logic grids.
+    """Make semantic duplicates of a benchmark's items.
 
-    Clues are shuffled and renumbered; categories and their values are replaced, one to one, by
-    others, and the solution with them. Each result is read again from its text and solved: a row
-    has the one solution that its answer states.
+    Steps of plain code and of a language model follow each other as the recipe's chains have them.
+    Each result is checked by its own text, as its kind demands; what does not pass is counted by
+    reason, and written again where a model is involved.
 
     Parameters
     ----------
     benchmark : path
-        JSON Lines: a record for each item.
-    chains : sequence of str
-        Steps of each kind of duplicate, such as ``"shuffle+substitute"``; default: either and both.
-    copies : int, default 1
-        Duplicates of each item by each chain.
+        JSON Lines, or a list of JSON: a record for each item.
+    recipe : str, path or Recipe, default "logic-grid"
+        What the items are and how duplicates are made; see ``bayescontam duplicates recipes``.
+    chains : sequence of str, optional
+        Steps of each kind of duplicate, such as ``"shuffle+substitute"``; default: the recipe's.
+    copies : int, optional
+        Duplicates of each item by each chain; default: the recipe's.
+    first : int, optional
+        Only so many items, from the first; default: the recipe's, as a rule all.
     seed : int, default 0
-        The same seed gives the same duplicates.
-    fields : ItemFields
-        Names of the records' fields; default: ``id``, ``puzzle``, ``solution``.
+        The same seed gives the same duplicates; of steps of a model, from stored replies.
+    endpoint : Endpoint, optional
+        Where the language model is; needed for steps that it does. Its temperature and longest
+        reply are the recipe's.
+    judge : str, optional
+        Model at the same endpoint that judges what was written; default: the one that writes.
+    max_calls, max_tokens : int, optional
+        What may be spent; default: no limit.
+    cache : path, optional
+        Folder that stores replies; default: none are stored.
+    resume : path, optional
+        File that holds what is finished, so that a run that is cut off can be resumed; the caller
+        removes it. Default: none.
     progress : bool, default False
         Whether a bar is shown.
 
     Returns
     -------
     Made
-        Rows ``benchmark, item, duplicate, kind, level, steps, parent_sha256, checks, text,
-        answer``, and counted failures.
+        Rows ``benchmark, item, duplicate, kind, level, steps, parent_sha256, checks, text_mode,
+        text, answer``, of stories also ``tree``, of paraphrases also ``before``; counted failures.
 
     Raises
     ------
     UsageError
-        For a chain or number that is not allowed.
+        For a chain or number that is not allowed, or steps of a model without an endpoint.
     DataError
         Where the file cannot be read, or no item of it can.
     MissingExtraError
         Without the extra ``duplicates``.
+    TaskError
+        If the endpoint cannot be reached, or code cannot be run safely.
 
     References
     ----------
-    Shuffling and substitution of ZebraLogic, in this order: appendix A.3.5 of "Soft Contamination
-    Means Benchmarks Test Shallow Generalization" (2026).
+    Appendix A.3 of "Soft Contamination Means Benchmarks Test Shallow Generalization" (2026).
 
     Examples
     --------
     >>> import json, tempfile
+    >>> from bayescontam.duplicates.new import new_items
     >>> path = Path(tempfile.mkdtemp()) / "grids.jsonl"
     >>> _ = path.write_text(json.dumps(new_items(1, houses=3, categories=3)[0]))
-    >>> [row["level"] for row in make_duplicates(path).rows]
-    ['shuffle', 'substitute', 'shuffle+substitute']
+    >>> made = make_duplicates(path, chains=["shuffle", "shuffle+substitute"])
+    >>> [row["level"] for row in made.rows]
+    ['shuffle', 'shuffle+substitute']
     """
-    seed, path, steps = check_seed(seed), Path(benchmark), [*map(_steps_of, chains)]
-    if copies < 1:
-        raise UsageError(f"copies: got {copies}; allowed is 1 or more")
-    items, failed = read_items(path, fields)
-    rows = []
-    total = len(items) * len(chains) * copies
-    with progress_bar(progress, "making duplicates", total, "duplicates") as advance:
-        for item in items:
-            for chain in steps:
-                for copy in range(copies):
-                    try:
-                        rows.append(_duplicate(path.stem, item, chain, copy, seed))
-                    except DuplicateError as error:
-                        failed.append(Failure.of(error, item.name))
-                    advance(1)
-    return Made(rows, _counted(failed))
+    known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    seed, path, kind = check_seed(seed), Path(benchmark), kind_of(known)
+    steps = [kind.chain(chain) for chain in chains or known.chains]
+    count = known.copies if copies is None else copies
+    limits = {"copies": count, "max_calls": max_calls, "max_tokens": max_tokens, "first": first}
+    for name, value in limits.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{name}: got {value}; allowed is 1 or more")
+    modelled = {step for chain in steps for step in chain if step in kind.written}
+    if modelled and endpoint is None:
+        raise UsageError(
+            f"steps {', '.join(sorted(modelled))}: a language model does them; name its address and"
+            " its name (--base-url, --model), or other chains"
+        )
+    items, failed = read_items(path, kind, first=first or known.first, progress=progress)
+    maker = _Maker(path.stem, kind, count, seed)
+    units = [
+        _Unit(at * len(steps) + number, item, chain)
+        for at, item in enumerate(items) for number, chain in enumerate(steps)
+    ]  # fmt: skip
+    options = [known.hash, [*map(list, steps)], count, seed, first, sha256(path.read_bytes())]
+    if modelled and endpoint is not None:
+        options += [endpoint.model, judge]
+    journal = Journal(Path(resume) if resume else None, [_FORMAT, *options])
+    done: dict[int, dict[str, Any]] = {entry["unit"]: entry for entry in journal.entries}
+    notes = [f"{len(done):,} of {len(units):,} were finished before"] if done else []
+    if known.items not in (None, len(items) + len(failed)):
+        notes.append(
+            f"{path.name}: has {len(items) + len(failed):,} records; {known.name} is known to have"
+            f" {known.items:,}"
+        )
+    plain = [u for u in units if u.number not in done and not {*u.chain} & kind.written]
+    with progress_bar(progress, "making duplicates", len(plain) * count, "duplicates") as advance:
+        for unit in plain:
+            done[unit.number] = maker.entry(unit, maker.plain(unit))
+            journal.add(done[unit.number])
+            advance(count)
+    written = [u for u in units if u.number not in done]
+    budget = Budget(max_calls, max_tokens)
+    if written and endpoint is not None:
+        store, more = (None, []) if cache is None else answer_cache(cache)
+        notes += more
+        writer = Writer(kind, endpoint, seed=seed, cache=store, judge=judge)
+
+        async def work(caller: Caller, unit: _Unit) -> Failure | None:
+            entry, failure = await maker.write(caller, writer, unit)
+            done[unit.number] = entry
+            if failure is None:
+                journal.add(entry)
+            return failure
+
+        call_all(
+            written, work, writer.endpoint, budget, total=len(written), title="writing",
+            unit="items and chains", progress=progress,
+        )  # fmt: skip
+        notes.append(f"{budget.calls:,} calls took {budget.tokens:,} tokens")
+    journal.close()
+    entries = [done[unit.number] for unit in units if unit.number in done]
+    failed += [Failed(*each) for entry in entries for each in entry["failed"]]
+    rows = [row for entry in entries for row in entry["rows"]]
+    return Made(rows, counted(failed), notes, (len(units) - len(entries)) * count)
+
+
+class _Maker:
+    """Makes all copies of an item by a chain, and checks them."""
+
+    def __init__(self, benchmark: str, kind: Kind, copies: int, seed: int) -> None:
+        self.benchmark, self.kind, self.copies, self.seed = benchmark, kind, copies, seed
+
+    def plain(self, unit: _Unit) -> list[Version | DuplicateError]:
+        """Return what the steps without a model make."""
+        made: list[Version | DuplicateError] = []
+        for copy in range(self.copies):
+            version, level = unit.item.version, "+".join(unit.chain)
+            try:
+                for step in unit.chain:
+                    if step not in self.kind.written:
+                        rng = stream(self.seed, "duplicates", unit.item.name, level, copy, step)
+                        version = self.kind.apply(step, version, rng)
+                made.append(version)
+            except DuplicateError as error:
+                made.append(error)
+        return made
+
+    async def write(
+        self, caller: Caller, writer: Writer, unit: _Unit
+    ) -> tuple[dict[str, Any], Failure | None]:
+        """Return what all steps make, and why the endpoint gave no answer if it did not."""
+        versions = await asyncio.to_thread(self.plain, unit)
+        attempts: list[DuplicateError] = []
+        for step in unit.chain:
+            if step in self.kind.written:
+                good = [at for at, each in enumerate(versions) if isinstance(each, Version)]
+                given = [each for each in versions if isinstance(each, Version)]
+                new, refused = await writer.write(caller, step, given)
+                attempts += refused
+                for at, version in zip(good, new, strict=True):
+                    versions[at] = version
+        entry = await asyncio.to_thread(self.entry, unit, versions)
+        entry["failed"] += [
+            Failed(ATTEMPT, error.reason, unit.item.name, error.detail) for error in attempts
+        ]
+        lost = [each.failure for each in versions if isinstance(each, NoReplyError)]
+        return entry, lost[0] if lost else None
+
+    def entry(self, unit: _Unit, versions: Sequence[Version | DuplicateError]) -> dict[str, Any]:
+        """Return the rows that pass, and why others do not, as the journal holds them."""
+        rows: list[dict[str, Any]] = []
+        failed: list[Failed] = []
+        for copy, version in enumerate(versions):
+            row = self._row(unit, copy, version) if isinstance(version, Version) else None
+            try:
+                if row is None:
+                    assert isinstance(version, DuplicateError)
+                    raise version
+                row["checks"] = [
+                    *self.kind.check(unit.item.version, unit.chain, row), *row["checks"]
+                ]  # fmt: skip
+                rows.append(row)
+            except DuplicateError as error:
+                name = _name(unit.item.name, unit.chain, copy)
+                failed.append(Failed(DUPLICATE, error.reason, name, error.detail))
+        return {"unit": unit.number, "rows": rows, "failed": failed}
+
+    def _row(self, unit: _Unit, copy: int, version: Version) -> dict[str, Any]:
+        item = unit.item
+        return {
+            "benchmark": self.benchmark, "item": item.name,
+            "duplicate": _name(item.name, unit.chain, copy), "kind": "semantic",
+            "level": "+".join(unit.chain),
+            "steps": [{"step": step, "seed": self.seed, "copy": copy} for step in unit.chain],
+            "parent_sha256": _hash(item.version.text), "checks": [*version.checks],
+            "text_mode": self.kind.recipe.text_mode, "text": version.text,
+            "answer": version.answer, **version.more,
+        }  # fmt: skip
 
 
 def check_duplicates(
-    duplicates: str | Path, benchmark: str | Path, *, fields: ItemFields = ZEBRA_LOGIC
+    duplicates: str | os.PathLike[str],
+    benchmark: str | os.PathLike[str],
+    recipe: str | os.PathLike[str] | Recipe = "logic-grid",
+    *,
+    progress: bool = False,
 ) -> Made:
-    """Check duplicates of logic grids against their parents once more, from their texts alone.
+    """Check duplicates against their items once more, from their texts alone.
+
+    Programs are run against their tests again. What a model judged, equal meaning and facts, is
+    not judged again.
 
     Parameters
     ----------
@@ -228,8 +311,10 @@ def check_duplicates(
         What `make_duplicates` wrote.
     benchmark : path
         The items that they are duplicates of.
-    fields : ItemFields
-        Names of the benchmark's fields.
+    recipe : str, path or Recipe, default "logic-grid"
+        The recipe that they were made by.
+    progress : bool, default False
+        Whether a bar is shown.
 
     Returns
     -------
@@ -244,6 +329,7 @@ def check_duplicates(
     Examples
     --------
     >>> import json, tempfile
+    >>> from bayescontam.duplicates.new import new_items
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "grids.jsonl").write_text(json.dumps(new_items(1, houses=3, categories=3)[0]))
     >>> [row] = make_duplicates(folder / "grids.jsonl", chains=["shuffle"]).rows
@@ -252,69 +338,101 @@ def check_duplicates(
     >>> check_duplicates(folder / "made.jsonl", folder / "grids.jsonl").failures["count"].sum()
     np.int64(1)
     """
-    parents = {item.name: item for item in read_items(Path(benchmark), fields)[0]}
+    kind = kind_of(recipe if isinstance(recipe, Recipe) else load_recipe(recipe))
+    items, _ = read_items(Path(benchmark), kind, progress=progress)
+    parents = {item.name: item.version for item in items}
     rows: list[dict[str, Any]] = []
-    failed: list[Failure] = []
-    for at, row in enumerate(_objects(Path(duplicates)), 1):
-        name = str(row.get("duplicate", f"row {at}"))
-        item = parents.get(str(row.get("item")))
-        if item is None:
-            failed.append(Failure("its item is not in the benchmark, or is no logic grid", name))
-        elif row.get("parent_sha256") != _hash(item.text):
-            failed.append(Failure("its item has another text now", name))
-        else:
+    failed: list[Failed] = []
+    given = [*enumerate(_records(Path(duplicates)), 1)]
+    with progress_bar(progress, "checking", len(given), "duplicates") as advance:
+        for at, row in given:
+            name = str(row.get("duplicate", f"row {at}"))
             try:
-                chain = _steps_of(str(row.get("level")))
-                check_duplicate(
-                    item.grid,
-                    str(row.get("text")),
-                    _answer(row.get("answer")),
-                    substituted="substitute" in chain,
-                )
+                parent = parents.get(str(row.get("item")))
+                if parent is None:
+                    raise DuplicateError("its item is not in the benchmark, or cannot be read")
+                if row.get("parent_sha256") != _hash(parent.text):
+                    raise DuplicateError("its item has another text now")
+                kind.check(parent, _chain(kind, row), row)
                 rows.append(row)
             except DuplicateError as error:
-                failed.append(Failure.of(error, name))
-            except UsageError as error:
-                failed.append(Failure("its level is no chain of steps", name, str(error)))
-    return Made(rows, _counted(failed))
+                failed.append(Failed(DUPLICATE, error.reason, name, error.detail))
+            advance(1)
+    return Made(rows, counted(failed))
 
 
-def read_items(path: Path, fields: ItemFields) -> tuple[list[Item], list[Failure]]:
-    """Read logic grids of a file, and why others are none."""
+def _chain(kind: Kind, row: dict[str, Any]) -> tuple[str, ...]:
+    try:
+        return kind.chain(str(row.get("level")))
+    except UsageError as error:
+        raise DuplicateError("its level is no chain of steps", str(error)) from error
+
+
+def read_items(
+    path: Path, kind: Kind, *, first: int | None = None, progress: bool = False
+) -> tuple[list[Item], list[Failed]]:
+    """Read the items of a file, and why other records are none."""
     items: list[Item] = []
-    failed: list[Failure] = []
+    failed: list[Failed] = []
     names: set[str] = set()
-    for at, record in enumerate(_objects(path), 1):
-        name = str(record.get(fields.item, f"record {at}"))
-        missing = [field for field in fields if field not in record]
-        if missing:
-            reason = f"it has no {join_list(missing)}, which are named as fields"
-            failed.append(Failure(reason, name, f"fields {join_list(record)}"))
-            continue
-        if name in names:
-            failed.append(Failure("another item has this name", name))
-            continue
-        text = str(record[fields.text])
-        try:
-            grid = read_grid(text, _answer(record[fields.answer]))
-            refuse_unsolved(grid)
-        except DuplicateError as error:
-            failed.append(Failure.of(error, name))
-            continue
-        names.add(name)
-        items.append(Item(name, text, grid))
+    records = [record for record, _ in zip(_records(path), range(first or 10**12), strict=False)]
+    with progress_bar(progress, "reading items", len(records), "items") as advance:
+        for at, record in enumerate(records, 1):
+            name = _item_name(record, at, kind.recipe)
+            try:
+                if name in names:
+                    raise DuplicateError("another item has this name")
+                items.append(Item(name, kind.read(record)))
+                names.add(name)
+            except DuplicateError as error:
+                failed.append(Failed(ITEM, error.reason, name, error.detail))
+            advance(1)
     if not items:
-        reasons = _counted(failed)
-        first = "the file holds no record"
+        reasons = counted(failed)
+        first_reason = "the file holds no record"
         if len(reasons):
-            first, detail = (str(reasons[name].iloc[0]) for name in ("reason", "detail"))
-            first += f" ({detail})" if detail else ""
-        problem = f"no item can be read as a logic grid; the most frequent reason: {first}"
+            first_reason, detail = (str(reasons[name].iloc[0]) for name in ("reason", "detail"))
+            first_reason += f" ({detail})" if detail else ""
+        problem = (
+            f"no item can be read by the recipe {kind.recipe.name!r}; the most frequent reason:"
+            f" {first_reason}"
+        )
         raise DataError([Fault(str(path), problem)])
     return items, failed
 
 
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
+def read_duplicates(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """Read what `make_duplicates` gave, from its file."""
+    rows = [*_records(Path(path))]
+    needed = ("item", "duplicate", "level", "checks", "text")
+    for at, row in enumerate(rows, 1):
+        if missing := [name for name in needed if name not in row]:
+            problem = f"has no {join_list(missing)}; give the file that 'duplicates make' wrote"
+            raise DataError([Fault(str(path), problem, row=at)])
+    if not rows:
+        raise DataError([Fault(str(path), "holds no duplicate")])
+    return rows
+
+
+def texts_of(path: str | os.PathLike[str], recipe: Recipe) -> dict[str, str]:
+    """Return what of a benchmark's items is looked for, by their names."""
+    texts = {}
+    for at, record in enumerate(_records(Path(path)), 1):
+        text, answer = (
+            None if name is None else value_of(record, name)
+            for name in (recipe.fields.text, recipe.fields.answer)
+        )
+        name = _item_name(record, at, recipe)
+        texts[name] = planted_text(str(text or ""), answer, recipe.text_mode)
+    return texts
+
+
+def _item_name(record: dict[str, Any], at: int, recipe: Recipe) -> str:
+    named = value_of(record, recipe.fields.item)
+    return f"record {at}" if named is None else str(named)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
     for place, _, value in json_records(path):
         if isinstance(value, Damage):
             raise DataError([Fault(str(path), f"{place}: {value.reason}; allowed is JSON Lines")])
@@ -323,67 +441,22 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
         yield value
 
 
-def _steps_of(chain: str) -> tuple[str, ...]:
-    """Return the steps of a chain by its name."""
-    steps = tuple(part.strip() for part in chain.split("+"))
-    wanted = tuple(step for step in _ORDER if step in steps)
-    if steps != wanted:
-        raise UsageError(
-            f"chain: got {printable(chain, 60)!r}; allowed are steps joined by '+', each once and"
-            f" in this order: {join_list(_ORDER)}"
-        )
-    return steps
-
-
-def _duplicate(
-    benchmark: str, item: Item, chain: tuple[str, ...], copy: int, seed: int
-) -> dict[str, Any]:
-    """Return a row, checked."""
-    level, grid = "+".join(chain), item.grid
-    for step in chain:
-        grid = _STEPS[step](grid, stream(seed, "duplicates", item.name, level, copy, step))
-    check_duplicate(item.grid, grid.text, grid.solution, substituted="substitute" in chain)
-    return {
-        "benchmark": benchmark, "item": item.name, "duplicate": f"{item.name}/{level}/{copy + 1}",
-        "kind": "semantic", "level": level,
-        "steps": [{"step": step, "seed": seed, "copy": copy} for step in chain],
-        "parent_sha256": _hash(item.text), "checks": _CHECKS, "text": grid.text,
-        "answer": grid.solution,
-    }  # fmt: skip
-
-
-_STEPS: Mapping[str, Callable[[Grid, np.random.Generator], Grid]] = {
-    "shuffle": shuffle,
-    "substitute": substitute,
-}
-_CHECKS = ["unique solution", "clues", "values"]
-"""Checks that each row has passed."""
-
-
-def _answer(value: Any) -> Mapping[str, Any]:
-    """Return a solution, which may be JSON in a text."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, dict):
-        raise DuplicateError("its solution has no header and rows")
-    return value
+def _name(item: str, chain: Sequence[str], copy: int) -> str:
+    return f"{item}/{'+'.join(chain)}/{copy + 1}"
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _counted(failed: Sequence[Failure]) -> pd.DataFrame:
+def counted(failed: Sequence[Failed]) -> pd.DataFrame:
     """Return each reason with its number and the first that has it."""
-    counts = Counter(each.reason for each in failed)
-    first: dict[str, Failure] = {}
+    counts = Counter((each.what, each.reason) for each in failed)
+    first: dict[tuple[str, str], Failed] = {}
     for each in failed:
-        first.setdefault(each.reason, each)
+        first.setdefault((each.what, each.reason), each)
     rows = [
-        (reason, count, first[reason].item, first[reason].detail)
-        for reason, count in counts.most_common()
+        (*key, count, printable(first[key].name, 80), printable(first[key].detail, 200))
+        for key, count in counts.most_common()
     ]
-    return pd.DataFrame(rows, columns=["reason", "count", "first", "detail"])
+    return pd.DataFrame(rows, columns=["what", "reason", "count", "first", "detail"])

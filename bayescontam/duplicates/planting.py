@@ -1,69 +1,44 @@
-"""Duplicates planted in a corpus at known places, and how many of them a scan finds."""
+"""Duplicates planted in a corpus at known places, and the truth of where they are."""
 
 import json
 import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta, rankdata
 
 from bayescontam._files import atomic_path, make_folder
 from bayescontam._progress import progress_bar, stage
 from bayescontam._random import check_seed, stream
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray
 from bayescontam.data.jsonl import Damage, json_records, no_object
+from bayescontam.duplicates.forms import (
+    AS_MADE,
+    NARROWEST,
+    TABLE,
+    WIDEST,
+    WRAPPED,
+    with_table,
+    wrap_anew,
+)
+from bayescontam.duplicates.items import planted_text
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.scan.results import Scan
 
 CORPUS, TRUTH = "corpus.jsonl", "truth.csv"
 """Files that planting writes."""
 ALONE, INSIDE, ABSENT = "alone", "inside", "absent"
-RANKS, COSINES = (1, 10, 100), (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Ranks up to which, and cosines from which on, recall is given."""
-_NEEDED = ("benchmark", "item", "duplicate", "kind", "level", "text")
-_COLUMNS = (
+COLUMNS = (
     "benchmark", "item", "duplicate", "kind", "level", "copy", "document", "place", "start", "end",
+    "form",
 )  # fmt: skip
+"""Columns of the truth."""
+_NEEDED = ("benchmark", "item", "duplicate", "kind", "level", "text")
 _BREAKS = (r"\n\s*\n", r"\n", r"(?<=[.!?])\s")
 """Where a text is put into another: between paragraphs, else lines, else sentences."""
-_RESAMPLES = 2000
-"""Bootstrap samples of items for the interval of an area under a curve."""
-_SCORES = ("cosine", "jaccard", "rouge_l")
-_GROUP = ["kind", "level", "place"]
-
-
-@dataclass(frozen=True, eq=False)
-class Recalled:
-    """How many planted duplicates a scan found.
-
-    Attributes
-    ----------
-    table : pandas.DataFrame
-        A row for each ``kind, level, place``: how many were ``planted``; their ``median_cosine``
-        (those that are not among the stored matches of their item count as lower than any; NaN if
-        half are not); and the share that is among the k best matches of their
-        item (``recall@k``) and with ``cosine ≥ …``, with ``…_low`` and ``…_high``.
-    scores : pandas.DataFrame
-        For the cosine and each lexical score of the scan: ``auc``, the probability that the best
-        match of an item with a planted duplicate scores higher than that of one without, with
-        ``auc_low`` and ``auc_high``. Empty unless there are items of both sorts.
-    duplicates : pandas.DataFrame
-        The truth, with ``cosine`` and ``rank`` of the match; NaN where none is stored.
-    chunks : int
-        Chunks that each item was compared with: of texts at random, k of these are within rank k.
-    """
-
-    table: pd.DataFrame
-    scores: pd.DataFrame
-    duplicates: pd.DataFrame
-    chunks: int
 
 
 def plant_duplicates(
@@ -74,6 +49,9 @@ def plant_duplicates(
     share: float = 0.5,
     copies: int = 1,
     inside: float = 0.5,
+    levels: Sequence[str] = (),
+    wrapped: float = 0.0,
+    tables: float = 0.0,
     text_field: str = "text",
     seed: int = 0,
     progress: bool = False,
@@ -85,8 +63,9 @@ def plant_duplicates(
     corpus : path, or several
         JSON Lines, plain or compressed: a document each.
     duplicates : path
-        Rows as `make_duplicates` gives them; only ``benchmark, item, duplicate, kind, level`` and
-        ``text`` are used.
+        Rows as `make_duplicates` gives them; only ``benchmark, item, duplicate, kind, level``,
+        ``text`` and, where given, ``choices``, ``answer`` and ``text_mode`` are used. The latter
+        names what is planted: the text (``"input"``, default), the answer (``"output"``), or both.
     out : path
         Folder for ``corpus.jsonl`` and ``truth.csv``.
     share : float, default 0.5
@@ -97,6 +76,17 @@ def plant_duplicates(
     inside : float, default 0.5
         Share that are put into a document of the corpus, between two of its paragraphs, lines or
         sentences; the others are documents of their own.
+    levels : sequence of str, default ()
+        Levels whose duplicates are planted; by default all. Items without a duplicate of these
+        levels are left out of the truth: nothing is planted of them, but they may differ from
+        those that have one.
+    wrapped : float, default 0.0
+        Share of what is planted whose paragraphs of prose are filled anew, each duplicate's at a
+        random width from 40 to 100. Code, lists, tables and formulas stay as they are.
+    tables : float, default 0.0
+        Share of what is planted whose options are set as a Markdown table: the last lines in a
+        row that are labelled in order, or the texts of a field ``choices``. Numbered lines count
+        where the line before them names options, not clues. With `wrapped` at most 1.
     text_field : str, default "text"
         Field of the corpus with the text.
     seed : int, default 0
@@ -107,15 +97,17 @@ def plant_duplicates(
     Returns
     -------
     pandas.DataFrame
-        The truth: ``benchmark, item, duplicate, kind, level, copy, document, place, start, end``.
-        ``place`` is ``alone``, ``inside`` or, of items without, ``absent``; characters of the
-        document from ``start`` to ``end`` are the duplicate. ``attrs["left_out"]`` counts, by
-        reason, records of the corpus that are no documents; they are not copied.
+        The truth: ``benchmark, item, duplicate, kind, level, copy, document, place, start, end,
+        form``. ``place`` is ``alone``, ``inside`` or, of items without, ``absent``; characters of
+        the document from ``start`` to ``end`` are the duplicate, whose ``form`` is ``as made``,
+        ``wrapped`` or ``table``. ``attrs["left_out"]`` counts, by reason, records of the corpus
+        that are no documents; they are not copied. ``attrs["as_made"]`` counts, by form, what was
+        drawn for it and has no prose that is longer than its width, or no options.
 
     Raises
     ------
     UsageError
-        For a number that is not allowed.
+        For a number that is not allowed, or a level that no duplicate has.
     DataError
         Where a file cannot be read, or has too few documents.
 
@@ -139,7 +131,12 @@ def plant_duplicates(
         raise UsageError(f"inside: got {inside}; allowed is a number from 0 to 1")
     if copies < 1:
         raise UsageError(f"copies: got {copies}; allowed is 1 or more")
-    folder, rows = Path(out), _duplicates_of(Path(duplicates))
+    for name, part in (("wrapped", wrapped), ("tables", tables)):
+        if not 0 <= part <= 1:
+            raise UsageError(f"{name}: got {part}; allowed is a number from 0 to 1")
+    if wrapped + tables > 1:
+        raise UsageError(f"wrapped, tables: got {wrapped} and {tables}; allowed is a sum up to 1")
+    folder, rows = Path(out), _of_levels(_duplicates_of(Path(duplicates)), levels)
     files = [Path(corpus)] if isinstance(corpus, str | os.PathLike) else [*map(Path, corpus)]
     for file in (*files, Path(duplicates)):
         if file.resolve().parent == folder.resolve() and file.name in (CORPUS, TRUTH):
@@ -153,6 +150,7 @@ def plant_duplicates(
         row | {"copy": copy + 1}
         for row in rows if (row["benchmark"], row["item"]) in chosen for copy in range(copies)
     ]  # fmt: skip
+    as_made = _set_forms(planted, wrapped, tables, seed)
     left_out: Counter[str] = Counter()
     with stage(progress, "counting documents"):
         total = sum(1 for _ in _documents(files, text_field, left_out))
@@ -179,7 +177,7 @@ def plant_duplicates(
                 record = record | {text_field: text}
                 truth.append(_place(row, name, INSIDE, start))
             _write(stream_out, record)
-            for at in alone[number]:
+            for at in alone.get(number, ()):  # not alone[number], which would add an entry
                 new = f"planted-{at + 1}"
                 _write(stream_out, {"id": new, text_field: planted[at]["text"]})
                 truth.append(_place(planted[at], new, ALONE, 0))
@@ -188,144 +186,48 @@ def plant_duplicates(
             {"benchmark": benchmark, "item": item, "place": ABSENT}
             for benchmark, item in items if (benchmark, item) not in chosen
         ]  # fmt: skip
-        table = pd.DataFrame([*truth, *absent], columns=[*_COLUMNS])
+        table = pd.DataFrame([*truth, *absent], columns=[*COLUMNS])
         table = table.astype(dict.fromkeys(("copy", "start", "end"), "Int64"))
         table.to_csv(listed, index=False)
-    table.attrs["left_out"] = dict(left_out)
+    table.attrs |= {"left_out": dict(left_out), "as_made": dict(as_made)}
     return table
 
 
-def recall(
-    scan: Scan | str | os.PathLike[str],
-    truth: pd.DataFrame | str | os.PathLike[str],
-    *,
-    level: float = 0.95,
-    seed: int = 0,
-) -> Recalled:
-    """Count which planted duplicates a scan found.
-
-    Parameters
-    ----------
-    scan : Scan or path
-        A scan of the corpus that `plant_duplicates` wrote.
-    truth : pandas.DataFrame or path
-        What it returned, or its ``truth.csv``.
-    level : float, default 0.95
-        Of intervals: of shares equal-tailed ones under Jeffreys' prior, which take duplicates for
-        independent; of areas under curves by a bootstrap over items.
-    seed : int, default 0
-        Of that bootstrap.
-
-    Returns
-    -------
-    Recalled
-
-    Raises
-    ------
-    UsageError
-        If `level` is none.
-    DataError
-        Where the truth lacks a column, or is about other items than the scan.
-
-    Examples
-    --------
-    >>> recall("no-such-folder", "truth.csv")
-    Traceback (most recent call last):
-        ...
-    bayescontam.errors.DataError: no-such-folder: holds no finished scan: is no folder
-    Give the folder of a finished scan; run an unfinished one again to finish it.
-    """
-    if not 0 < level < 1:
-        raise UsageError(f"level: got {level}; allowed is a number between 0 and 1")
-    found = scan if isinstance(scan, Scan) else Scan.load(scan)
-    known = _truth(truth)
-    matches = found.matches
-    for name in ("benchmark", "item", "document"):
-        matches = matches.assign(**{name: matches[name].astype(str)})
-    keys = ["benchmark", "item"]
-    if known[keys].merge(matches[keys].drop_duplicates()).empty:
-        ours, theirs = (join_list(each["benchmark"].unique()[:3]) for each in (known, matches))
-        raise DataError(
-            [Fault("truth", f"is about items of {ours}; the scan is about items of {theirs}")]
-        )
-    placed = known[known["place"] != ABSENT].reset_index(drop=True)
-    pairs = placed.reset_index(names="row").merge(
-        matches, on=[*keys, "document"], suffixes=("", "_chunk")
-    )
-    over = (pairs["start_chunk"] < pairs["end"]) & (pairs["end_chunk"] > pairs["start"])
-    best = pairs[over].sort_values("rank").drop_duplicates("row").set_index("row")
-    placed["cosine"], placed["rank"] = best["cosine"], best["rank"]
-    table = [
-        dict(zip(_GROUP, group, strict=True)) | _shares(rows, level)
-        for group, rows in placed.groupby(_GROUP)
-    ]
-    chunks = int(found.histogram.groupby(keys)["count"].sum().max())
-    return Recalled(pd.DataFrame(table), _areas(matches, known, level, seed), placed, chunks)
+def _of_levels(rows: list[dict[str, Any]], levels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the duplicates of some levels, of all where none is named."""
+    known = dict.fromkeys(str(row["level"]) for row in rows)
+    if unknown := [level for level in levels if level not in known]:
+        raise UsageError(f"levels (--only): got {join_list(unknown)}; there are {join_list(known)}")
+    return [row for row in rows if not levels or str(row["level"]) in levels]
 
 
-def _shares(rows: pd.DataFrame, level: float) -> dict[str, Any]:
-    """Return how many of some duplicates were found, with intervals."""
-    count, median = len(rows), rows["cosine"].fillna(-np.inf).median()
-    figures = {"planted": count, "median_cosine": median if np.isfinite(median) else np.nan}
-    hits = {f"recall@{most}": rows["rank"] <= most for most in RANKS}
-    hits |= {f"cosine ≥ {least:g}": rows["cosine"] >= least for least in COSINES}
-    tails = (1 - level) / 2, (1 + level) / 2
-    for name, hit in hits.items():
-        k = int(hit.sum())
-        low, high = beta.ppf(tails, k + 0.5, count - k + 0.5)
-        figures |= {
-            name: k / count, f"{name}_low": 0.0 if k == 0 else low,
-            f"{name}_high": 1.0 if k == count else high,
-        }  # fmt: skip
-    return figures
+def _set_forms(
+    planted: list[dict[str, Any]], wrapped: float, tables: float, seed: int
+) -> Counter[str]:
+    """Give each duplicate its form, and count those to which the form drawn does not apply."""
+    # A stream of its own: the same duplicates are planted at the same places, whatever the shares.
+    rng = stream(seed, "planting forms")
+    draws = rng.random(len(planted))
+    widths = rng.integers(NARROWEST, WIDEST + 1, len(planted))
+    as_made: Counter[str] = Counter()
+    for row, draw, width in zip(planted, draws.tolist(), widths.tolist(), strict=True):
+        text, form = str(row["text"]), AS_MADE
+        if draw < wrapped:
+            text, form = wrap_anew(text, width), WRAPPED
+        elif draw < wrapped + tables:
+            text, form = with_table(text, _choices(row)), TABLE
+        if form != AS_MADE and text == row["text"]:
+            as_made[form] += 1
+            form = AS_MADE
+        row |= {"text": text, "form": form}
+    return as_made
 
 
-def _areas(matches: pd.DataFrame, known: pd.DataFrame, level: float, seed: int) -> pd.DataFrame:
-    """Return how well each score orders items with a duplicate before those without."""
-    keys = ["benchmark", "item"]
-    has = (known["place"] != ABSENT).groupby([known[key] for key in keys]).any()
-    names = [name for name in matches if name in _SCORES or str(name).startswith("ngram_")]
-    highest = matches.groupby(keys)[names].max().reindex(has.index)
-    rows: list[dict[str, Any]] = []
-    positive = has.to_numpy()
-    if positive.all() or not positive.any():
-        return pd.DataFrame(rows, columns=["score", "auc", "auc_low", "auc_high"])
-    for name in names:
-        score = highest[name].fillna(-np.inf).to_numpy()
-        rng = stream(check_seed(seed), "recall")
-        yes, no = score[positive], score[~positive]
-        sampled = [
-            _area(rng.choice(yes, len(yes)), rng.choice(no, len(no))) for _ in range(_RESAMPLES)
-        ]
-        low, high = np.quantile(sampled, [(1 - level) / 2, (1 + level) / 2])
-        rows.append({"score": name, "auc": _area(yes, no), "auc_low": low, "auc_high": high})
-    return pd.DataFrame(rows)
-
-
-def _area(yes: FloatArray, no: FloatArray) -> float:
-    """Return the probability that one of `yes` is higher than one of `no`; ties count half."""
-    ranks = rankdata(np.concatenate([yes, no]))[: len(yes)]
-    return float((ranks.mean() - (len(yes) + 1) / 2) / len(no))
-
-
-def _truth(given: pd.DataFrame | str | os.PathLike[str]) -> pd.DataFrame:
-    if isinstance(given, pd.DataFrame):
-        table, source = given, "truth"
-    else:
-        source = str(given)
-        try:
-            table = pd.read_csv(given, dtype=str)
-        except (OSError, ValueError) as error:
-            raise DataError(
-                [Fault(source, f"cannot be read ({printable(str(error), 80)})")]
-            ) from error
-    if missing := [name for name in _COLUMNS if name not in table]:
-        raise DataError(
-            [Fault(source, f"has no column {join_list(missing)}; give the file that 'plant' wrote")]
-        )
-    names = ["benchmark", "item", "document"]
-    table = table.assign(**{name: table[name].astype(str) for name in names})
-    return table.assign(**{name: pd.to_numeric(table[name]) for name in ("start", "end")})
+def _choices(row: dict[str, Any]) -> list[str]:
+    """Return the options of a row that lists them; none where it has fewer than two texts."""
+    given = row.get("choices")
+    texts = given if isinstance(given, list) and all(isinstance(x, str) for x in given) else []
+    return texts if len(texts) > 1 else []
 
 
 def _duplicates_of(path: Path) -> list[dict[str, Any]]:
@@ -333,6 +235,13 @@ def _duplicates_of(path: Path) -> list[dict[str, Any]]:
     for at, row in enumerate(rows, 1):
         if missing := [name for name in _NEEDED if name not in row]:
             raise DataError([Fault(str(path), f"has no {join_list(missing)}", row=at)])
+        try:
+            row["text"] = planted_text(
+                row["text"], row.get("answer"), row.get("text_mode", "input")
+            )
+        except KeyError as error:
+            problem = f"text_mode {error}: allowed is 'input', 'output' or 'input_output'"
+            raise DataError([Fault(str(path), problem, row=at)]) from error
     if not rows:
         raise DataError([Fault(str(path), "holds no duplicate")])
     return rows
@@ -377,7 +286,7 @@ def _put_into(host: str, text: str, rng: np.random.Generator) -> tuple[str, int]
 
 
 def _place(row: dict[str, Any], document: str, place: str, start: int) -> dict[str, Any]:
-    known = {name: row[name] for name in _COLUMNS[:6]}
+    known = {name: row[name] for name in (*COLUMNS[:6], "form")}
     return known | {
         "document": document, "place": place, "start": start, "end": start + len(row["text"])
     }  # fmt: skip

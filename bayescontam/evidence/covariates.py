@@ -84,7 +84,7 @@ def check_options(floor: float, draws: int) -> None:
         raise UsageError(f"draws: got {draws}; at least 1 is needed")
 
 
-def _refuse(scan: Scan, curve: Curve) -> None:
+def refuse_other_scan(scan: Scan, curve: Curve) -> None:
     """Raise a `UsageError` where the curve covers the scan in part only, or other cosines."""
     there, known = scan.record.get("embedder"), curve.record.get("embedder")
     for name in _EMBEDDER:
@@ -315,7 +315,7 @@ def item_contamination(
     """
     scan, curve = _scan(scan), _curve(curve)
     check_options(floor, draws)
-    _refuse(scan, curve)
+    refuse_other_scan(scan, curve)
     rng = stream(curve.record["seed"], "weighing")
     matches = Matches(scan, curve, floor, draws)
     lines = curve.draws(draws)

@@ -3,8 +3,8 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from string import Template
@@ -45,6 +45,7 @@ class Question:
     item: str
     chunk: str
     cut: int = CUT  # longer texts are cut after this many characters, with a note
+    options: Mapping[str, Any] = field(default_factory=dict)  # in place of the endpoint's
 
     @property
     def is_cut(self) -> bool:

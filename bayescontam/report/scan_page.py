@@ -47,10 +47,11 @@ from bayescontam.report.plots import (
     plural,
     style,
 )
+from bayescontam.report.recall_section import recall_section
 
 if TYPE_CHECKING:
+    from bayescontam.duplicates.recall import Recalled
     from bayescontam.scan.results import Scan
-
 
 CLOSE = 0.9
 """The second cosine at which the verdict line counts items."""
@@ -86,9 +87,10 @@ def write_scan_report(
     evidence: Evidence | None = None,
     items: pd.DataFrame | None = None,
     by: str | None = None,
+    recalled: "Recalled | None" = None,
 ) -> None:
     """Write the report of a scan as one HTML file that needs no network."""
-    write_text(path, render_scan(scan, evidence, items, by))
+    write_text(path, render_scan(scan, evidence, items, by, recalled))
 
 
 def render_scan(
@@ -96,6 +98,7 @@ def render_scan(
     evidence: Evidence | None = None,
     items: pd.DataFrame | None = None,
     by: str | None = None,
+    recalled: "Recalled | None" = None,
 ) -> str:
     """Return the report of a scan as HTML, of less than 5 MB for a scan of any size."""
     best = matches.best_matches(scan)
@@ -107,6 +110,7 @@ def render_scan(
         "verdict": prevalence["verdict"] if prevalence else verdict(scan, headline),
         "outcome": prevalence["outcome"] if prevalence else "",
         "prevalence": prevalence,
+        "planted": None if recalled is None else recall_section(recalled),
         **_background(scan),
     }
     return fill("scan.html", content)
@@ -236,11 +240,8 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
         yield "Documents read", number(documents["read"], 0), _megabytes(documents)
         yield "Unreadable records", number(sum(unreadable.values()), 0), "left out, see below"
     if share is not None:
-        yield (
-            "Documents sampled",
-            number(documents["sampled"], 0),
-            f"{percent(share)} of those read",
-        )
+        sampled = number(documents["sampled"], 0)
+        yield "Documents sampled", sampled, f"{percent(share)} of those read"
     if "short" in documents:
         yield "Short documents", number(documents["short"], 0), _short(scan)
     if "made" in chunks:
@@ -301,9 +302,8 @@ def _tail(search: dict[str, Any]) -> str:
 def unreadable(scan: "Scan") -> list[tuple[str, int]]:
     """Return the reasons why records could not be read, the most frequent first."""
     reasons = _block(scan, "documents").get("unreadable") or {}
-    return sorted(
-        ((printable(str(k), 200), int(v)) for k, v in reasons.items()), key=lambda r: -r[1]
-    )
+    rows = ((printable(str(reason), 200), int(count)) for reason, count in reasons.items())
+    return sorted(rows, key=lambda row: -row[1])
 
 
 def assumptions(scan: "Scan") -> list[str]:

@@ -14,6 +14,7 @@ from bayescontam.specs.base import parse_toml, read_text, suggest
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
+from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
 _FILE = "manifest.toml"  # name that a scan gives to its manifest
@@ -33,7 +34,7 @@ _COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
 
 
 def shipped_folder(kind: str) -> Path:
-    """Return the folder of shipped specs: ``models``, ``corpus``, ``curves`` or ``studies``."""
+    """Return the folder of shipped specs, such as ``models``."""
     package = Path(__file__).parent.parent
     inside = package / "_shipped" / kind  # where the package is installed; in a checkout beside it
     return inside if inside.is_dir() else package.parent / kind
@@ -133,6 +134,32 @@ def load_curve(curve: str | os.PathLike[str]) -> CurveSpec:
     return _CURVES.load(os.fspath(curve))
 
 
+def load_recipe(recipe: str | os.PathLike[str]) -> Recipe:
+    """Read a recipe of duplicates by name or by path.
+
+    Parameters
+    ----------
+    recipe : str or path-like
+        Name of a shipped one, such as ``"logic-grid"``, or a path. Names, paths, hash and errors
+        are as those of `load_model`.
+
+    Returns
+    -------
+    Recipe
+
+    Raises
+    ------
+    SpecError
+        If there is no such recipe, or it is not valid.
+
+    Examples
+    --------
+    >>> load_recipe("mbpp").copies
+    5
+    """
+    return _RECIPES.load(os.fspath(recipe))
+
+
 def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
     """Read a study by name or by path.
 
@@ -202,8 +229,10 @@ class _Registry[SpecT]:
 _MODELS = _Registry("models", "model spec", "models", ModelSpec.parse)
 _MANIFESTS = _Registry("corpus", "corpus manifest", "corpora", Manifest.parse)
 _CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
+_RECIPES = _Registry("recipes", "recipe", "duplicates", Recipe.parse)
 _STUDIES = _Registry("studies", "study", "study", _parse_study)
 shipped_models, shipped_manifests, shipped_studies = _MODELS.names, _MANIFESTS.names, _STUDIES.names
+shipped_recipes = _RECIPES.names
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:

@@ -1,11 +1,19 @@
 """Commands that make duplicates and new items."""
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from bayescontam.duplicates.make import make_duplicates, new_items
+from bayescontam.duplicates.make import make_duplicates
+from bayescontam.duplicates.new import new_items
+from bayescontam.specs.registry import load_recipe, shipped_recipes
 from tests.cli.conftest import Done
 from tests.support.json_lines import write_rows
 
@@ -47,7 +55,10 @@ def test_failures_are_printed_and_a_check_reports_them(run: Run, grids: Path) ->
     [
         (["--copies", "0"], "copies: got 0; allowed is 1 or more"),
         (["--chain", "mix"], "chain: got 'mix'"),
-        (["--text-field", "text"], "no item can be read as a logic grid"),
+        (["--recipe", "story"], "no item can be read by the recipe 'story'"),
+        (["--recipe", "cod"], "no such recipe (did you mean 'code'?)"),
+        (["--chain", "paraphrase"], "name its address"),
+        (["--model", "m"], "--base-url and --model: give both"),
     ],
 )
 def test_what_cannot_be_used_is_refused(
@@ -64,3 +75,70 @@ def test_the_benchmark_is_not_written_over(run: Run, grids: Path) -> None:
     done = run("duplicates", "make", grids, "--out", grids)
     assert done.status == 2
     assert grids.read_bytes() == before
+
+
+def test_recipes_are_listed_and_printed(run: Run) -> None:
+    done = run("duplicates", "recipes")
+    assert done.status == 0
+    assert all(name in done.out for name in shipped_recipes())
+    assert run("duplicates", "recipes", "mbpp").out == load_recipe("mbpp").text
+    done = run("duplicates", "recipes", "mbp")
+    assert done.status == 2
+    assert "did you mean 'mbpp'?" in done.err
+
+
+def test_show_counts_levels_and_writes_a_page(run: Run, grids: Path) -> None:
+    folder = grids.parent
+    write_rows(folder / "d.jsonl", make_duplicates(grids, chains=["shuffle", "substitute"]).rows)
+    done = run("duplicates", "show", folder / "d.jsonl", "--benchmark", grids, "--format", "csv")
+    table = pd.read_csv(StringIO(done.out))
+    assert table["level"].tolist() == ["shuffle", "substitute"]
+    assert table["duplicates"].tolist() == table["items"].tolist() == [6, 6]
+    assert table["same_words"][0] > table["same_words"][1]
+    page = folder / "page.html"
+    done = run("duplicates", "show", folder / "d.jsonl", "--benchmark", grids, "--out", page)
+    assert done.status == 0
+    text = page.read_text()
+    assert "12 duplicates of 6 items" in text
+    assert text.count('<article class="card">') == 2 * 3
+    assert "<mark>" in text
+    done = run("duplicates", "show", grids)
+    assert done.status == 2
+    assert "give the file that 'duplicates make' wrote" in " ".join(done.err.split())
+
+
+def test_texts_on_the_page_cannot_close_its_tags(run: Run, tmp_path: Path) -> None:
+    row = {
+        "item": "<b>", "duplicate": "<b>/1", "level": "<script>", "checks": ["<i>"],
+        "text": "</div><script>alert(1)</script>", "answer": "<img src=x>",
+    }  # fmt: skip
+    write_rows(tmp_path / "d.jsonl", [row])
+    write_rows(tmp_path / "b.jsonl", [{"id": "<b>", "puzzle": "<script>x</script>"}])
+    done = run("duplicates", "show", tmp_path / "d.jsonl", "--benchmark", tmp_path / "b.jsonl",
+               "--out", tmp_path / "p.html")  # fmt: skip
+    assert done.status == 0
+    text = (tmp_path / "p.html").read_text()
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+    assert "<script>x" not in text
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    """Killed while it makes duplicates, twice; the file is that of a run in one go."""
+    path = write_rows(tmp_path / "g.jsonl", new_items(40, houses=4, categories=4, seed=1))
+    words = [sys.executable, "-m", "bayescontam", "duplicates", "make", str(path), "--copies", "4"]
+    subprocess.run([*words, "--out", str(tmp_path / "whole.jsonl"), "-q"], check=True)
+    out, part = tmp_path / "cut.jsonl", tmp_path / "cut.jsonl.part"
+    for least in (30, 90):
+        process = subprocess.Popen([*words, "--out", str(out), "-q"])
+        while not part.exists() or part.read_bytes().count(b"\n") < least:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not out.exists()
+    done = subprocess.run([*words, "--out", str(out)], check=True, capture_output=True, text=True)
+    assert "of 280 were finished before" in done.stdout + done.stderr
+    assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert not part.exists()

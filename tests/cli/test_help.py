@@ -27,7 +27,7 @@ VERBS = [
     "corpora", "corpora list", "corpora show", "scan", "judge", "judge export", "judge import",
     "judge llm", "judge agreement", "curve", "covariates",
     "duplicates", "duplicates new", "duplicates make", "duplicates check",
-    "duplicates plant", "recall",
+    "duplicates plant", "duplicates show", "duplicates recipes", "recall",
     "study", "study list", "study show", "study keys", "study run", "study report",
     "study compare",
 ]  # fmt: skip

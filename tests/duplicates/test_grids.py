@@ -7,8 +7,8 @@ import pytest
 
 from bayescontam.duplicates.grids import (
     Clue,
-    Grid,
     DuplicateError,
+    Grid,
     is_solved,
     known_categories,
     new_grid,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.duplicates import make as making
+from bayescontam.duplicates import grids as module
 from bayescontam.duplicates.grids import Grid, read_grid
-from bayescontam.duplicates.make import check_duplicates, make_duplicates, new_items
+from bayescontam.duplicates.make import check_duplicates, make_duplicates
+from bayescontam.duplicates.new import new_items
 from bayescontam.errors import DataError, UsageError
 from tests.support.json_lines import write_rows
 from tests.support.zebra_puzzles import SOLUTION, ZEBRA
@@ -29,7 +30,7 @@ def test_every_chain_of_every_puzzle_is_verified(tmp_path: Path) -> None:
         rows += new_items(40, houses=houses, categories=3, seed=2)
     made = make_duplicates(write_rows(tmp_path / "all.jsonl", rows), seed=1)
     assert made.failures.empty
-    assert len(made.rows) == 3 * 200
+    assert len(made.rows) == 7 * 200
     assert all(row["checks"] == ["unique solution", "clues", "values"] for row in made.rows)
 
 
@@ -37,10 +38,10 @@ def test_rows_have_what_they_need(grids: Path) -> None:
     made = make_duplicates(grids, copies=2, seed=5)
     assert list(made.rows[0]) == [
         "benchmark", "item", "duplicate", "kind", "level", "steps", "parent_sha256", "checks",
-        "text", "answer",
+        "text_mode", "text", "answer",
     ]  # fmt: skip
     names = [row["duplicate"] for row in made.rows]
-    assert len({*names}) == len(names) == 6 * 3 * 2
+    assert len({*names}) == len(names) == 6 * 7 * 2
     both = [row for row in made.rows if row["level"] == "shuffle+substitute"]
     assert [step["step"] for step in both[0]["steps"]] == ["shuffle", "substitute"]
     assert len({row["text"] for row in made.rows}) == len(names)
@@ -117,17 +118,17 @@ def test_planted_faults_are_caught(fault: str, grids: Path, tmp_path: Path) -> N
     assert found.failures["reason"].str.contains(reason).all()
 
 
-def test_a_faulty_step_is_counted_and_nothing_of_it_is_write_rows(
+def test_a_faulty_step_is_counted_and_nothing_of_it_is_written(
     grids: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dropping(grid: Grid, rng: np.random.Generator) -> Grid:
         return replace(grid, clues=grid.clues[1:])
 
-    monkeypatch.setitem(making._STEPS, "shuffle", dropping)  # type: ignore[arg-type]
+    monkeypatch.setattr(module, "shuffle", dropping)
     made = make_duplicates(grids, chains=["shuffle", "substitute"])
     assert {row["level"] for row in made.rows} == {"substitute"}
     assert made.failures["count"].tolist() == [6]
-    assert made.failures["first"].tolist() == ["grid-3x3-0001"]
+    assert made.failures["first"].tolist() == ["grid-3x3-0001/shuffle/1"]
 
 
 def test_another_item_of_this_name_is_noticed(grids: Path, tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_another_item_of_this_name_is_noticed(grids: Path, tmp_path: Path) -> No
     assert not found.rows
     assert dict(zip(found.failures["reason"], found.failures["count"], strict=True)) == {
         "its item has another text now": 5,
-        "its item is not in the benchmark, or is no logic grid": 1,
+        "its item is not in the benchmark, or cannot be read": 1,
     }
 
 
@@ -153,11 +154,52 @@ def test_items_that_are_none_are_counted_by_reason(grids: Path, tmp_path: Path) 
     assert made.failures["count"].tolist() == [1, 1, 1, 1, 1]
     assert "another item has this name" in {*made.failures["reason"]}
     assert made.failures["reason"].str.contains("several").sum() == 1
-    with pytest.raises(DataError, match="no item can be read as a logic grid"):
+    with pytest.raises(DataError, match="no item can be read by the recipe 'logic-grid'"):
         make_duplicates(write_rows(tmp_path / "none.jsonl", rows[1:3]))
 
 
-@pytest.mark.parametrize("chain", ["", "shuffle+shuffle", "substitute+shuffle", "paraphrase"])
+@pytest.mark.parametrize("chain", ["", "shuffle+shuffle", "substitute+shuffle", "mix"])
 def test_chains_are_steps_in_order(grids: Path, chain: str) -> None:
     with pytest.raises(UsageError, match="allowed are steps joined by"):
         make_duplicates(grids, chains=[chain])
+
+
+def test_a_step_of_a_model_needs_an_endpoint(grids: Path) -> None:
+    with pytest.raises(UsageError, match="steps paraphrase: a language model does them"):
+        make_duplicates(grids, chains=["paraphrase"])
+
+
+def test_a_run_that_is_cut_off_goes_on_to_the_same_rows(
+    grids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cut after 10 of 42 units, and within a line; nothing that was finished is made again."""
+    whole, part, calls = make_duplicates(grids, seed=3), tmp_path / "made.part", list[str]()
+    assert make_duplicates(grids, seed=3, resume=part).rows == whole.rows
+    lines = part.read_text().splitlines(keepends=True)
+    assert len(lines) == 1 + 6 * 7
+    part.write_text("".join(lines[:11]) + lines[11][:30])
+    shuffle = module.shuffle
+
+    def counting(grid: Grid, rng: np.random.Generator) -> Grid:
+        calls.append("shuffle")
+        return shuffle(grid, rng)
+
+    monkeypatch.setattr(module, "shuffle", counting)
+    again = make_duplicates(grids, seed=3, resume=part)
+    assert again.rows == whole.rows
+    assert again.notes == ["10 of 42 were finished before"]
+    assert 0 < len(calls) < 6 * 4
+    assert part.read_text().splitlines(keepends=True) == lines
+    calls.clear()
+    assert make_duplicates(grids, seed=4, resume=part).rows != whole.rows  # other work: afresh
+    assert len(calls) == 6 * 4
+
+
+def test_rewording_changes_every_sentence_and_no_relation(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "z.jsonl", [{"id": "a", "puzzle": ZEBRA, "solution": SOLUTION}])
+    [row] = make_duplicates(path, chains=["reword"]).rows
+    lines, before = row["text"].splitlines(), ZEBRA.splitlines()
+    assert not {*lines[5:]} & {*before[5:]}
+    assert row["text"].splitlines()[0] != before[0]
+    assert row["answer"] == SOLUTION
+    assert "6. Between Peter and Arnold is one house." in lines

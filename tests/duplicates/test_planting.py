@@ -1,18 +1,14 @@
-"""Duplicates planted in a corpus, and their recall."""
+"""Duplicates planted in a corpus, and the truth of where they are."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta
-from sklearn.metrics import roc_auc_score
 
-from bayescontam.duplicates.planting import _area, plant_duplicates, recall
+from bayescontam.duplicates.planting import plant_duplicates
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan.results import Scan
 from tests.support.json_lines import write_rows
 
 HOST = "First sentence. Second one.\n\nA paragraph of its own.\nWith a second line."
@@ -87,6 +83,13 @@ def test_documents_without_a_name_have_one(made: Path, tmp_path: Path) -> None:
         ({"share": 1.5}, "share: got 1.5"),
         ({"inside": -0.1}, "inside: got -0.1"),
         ({"copies": 0}, "copies: got 0"),
+        ({"wrapped": 1.1}, "wrapped: got 1.1; allowed is a number from 0 to 1"),
+        ({"tables": -1.0}, "tables: got -1.0"),
+        ({"wrapped": 0.6, "tables": 0.5}, "wrapped, tables: got 0.6 and 0.5; .* a sum up to 1"),
+        (
+            {"levels": ["plain", "odd"]},
+            r"levels \(--only\): got 'odd'; there are 'plain', 'bent'",
+        ),
     ],
 )
 def test_numbers_that_are_not_allowed(
@@ -128,85 +131,105 @@ def test_a_corpus_is_not_written_over(made: Path, corpus: Path) -> None:
     assert own.read_bytes() == before
 
 
-def scan_of(rows: list[tuple[str, str, int, float, int, int]]) -> Scan:
-    """Return what stands for a scan with these matches."""
-    names = ["item", "document", "rank", "cosine", "start", "end"]
-    table = pd.DataFrame(rows, columns=names).assign(benchmark="quiz", jaccard=0.5)
-    scan = Scan(Path("nowhere"), {})
-    scan.__dict__["matches"] = table
-    items = table.drop_duplicates("item")[["benchmark", "item"]]
-    scan.__dict__["histogram"] = items.assign(cosine=0.1, count=500)
-    return scan
+def test_only_some_levels_are_planted(made: Path, corpus: Path) -> None:
+    with made.open("a") as file:  # an item that has none of the level
+        row = {"benchmark": "quiz", "item": "bare", "duplicate": "bare/bent", "kind": "semantic"}
+        file.write(json.dumps(row | {"level": "bent", "text": "Bent only?"}) + "\n")
+    out = corpus.parent / "out"
+    truth = plant_duplicates(corpus, made, out, levels=["plain"], share=0.5)
+    placed = truth[truth["place"] != "absent"]
+    assert {*placed["level"]} == {"plain"}
+    assert len(placed) == len(truth) - len(placed) == 4
+    assert "bare" not in {*truth["item"]}
+    assert "bent" not in (out / "corpus.jsonl").read_text()
 
 
-def truth_of(rows: list[tuple[str, str, str, float, float]]) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=["item", "document", "place", "start", "end"])
-    return table.assign(benchmark="quiz", duplicate="x", kind="semantic", level="plain", copy=1)
+PROSE = " ".join(f"word{n} goes on" for n in range(30))
+OPTIONS = "Which one?\n(A) This one.\n(B) That one."
 
 
-def test_recall_counts_chunks_that_overlap_what_was_planted() -> None:
-    truth = truth_of([
-        ("i0", "d0", "alone", 0, 50), ("i1", "d1", "inside", 100, 150),
-        ("i2", "d2", "inside", 100, 150), ("i3", "d3", "alone", 0, 50), ("i4", "", "absent", 0, 0),
-    ])  # fmt: skip
-    scan = scan_of([
-        ("i0", "d0", 1, 0.95, 0, 50), ("i0", "d9", 2, 0.4, 0, 50),
-        ("i1", "d9", 1, 0.8, 0, 50), ("i1", "d1", 2, 0.65, 90, 110), ("i1", "d1", 3, 0.6, 110, 200),
-        ("i2", "d2", 1, 0.9, 0, 100),  # ends where the duplicate begins
-        ("i3", "d8", 1, 0.3, 0, 50), ("i4", "d7", 1, 0.7, 0, 9),
-    ])  # fmt: skip
-    found = recall(scan, truth)
-    own = found.duplicates.set_index("item")
-    assert own["rank"].fillna(0).to_dict() == {"i0": 1, "i1": 2, "i2": 0, "i3": 0}
-    assert own["cosine"].fillna(0).to_dict() == {"i0": 0.95, "i1": 0.65, "i2": 0, "i3": 0}
-    table = found.table.set_index("place")
-    assert table["planted"].to_dict() == {"alone": 2, "inside": 2}
-    assert table["recall@1"].to_dict() == {"alone": 0.5, "inside": 0.0}
-    assert table["recall@10"].to_dict() == {"alone": 0.5, "inside": 0.5}
-    assert found.chunks == 500
-    # Half of them are not stored, so that no more is known of the middle than that it is lower.
-    assert table["median_cosine"].isna().all()
-    assert table["cosine ≥ 0.6"].to_dict() == {"alone": 0.5, "inside": 0.5}
-    assert table["cosine ≥ 0.7"].to_dict() == {"alone": 0.5, "inside": 0.0}
-    low, high = beta.ppf([0.025, 0.975], 1.5, 1.5)
-    assert table.loc["alone", ["recall@1_low", "recall@1_high"]].tolist() == pytest.approx(
-        [low, high]
+@pytest.fixture
+def formed(tmp_path: Path) -> Path:
+    """Duplicates with prose, with options, with choices as a field, and with none of these."""
+    texts = {"prose": PROSE, "options": OPTIONS, "choices": "Pick!", "neither": "Short."}
+    rows = [
+        {"benchmark": "quiz", "item": f"{name}-{i}", "duplicate": f"{name}-{i}/x",
+         "kind": "semantic", "level": name, "text": text,
+         **({"choices": ["red", "blue"]} if name == "choices" else {})}
+        for name, text in texts.items() for i in range(25)
+    ]  # fmt: skip
+    return write_rows(tmp_path / "formed.jsonl", rows)
+
+
+def planted_in_forms(formed: Path, corpus: Path, **options: float) -> tuple[Any, pd.DataFrame]:
+    """Return what was planted, and the truth with the text that stands there."""
+    many = write_rows(
+        corpus.with_name("many.jsonl"), [{"id": f"d{k}", "text": HOST} for k in range(200)]
     )
-    assert table.loc["inside", "recall@1_low"] == 0.0
+    found = plant_duplicates(many, formed, corpus.parent / "out", share=1.0, **options)
+    texts, truth = read(corpus.parent / "out")
+    spans = zip(truth["document"], truth["start"], truth["end"], strict=True)
+    return found, truth.assign(text=[texts[name][int(a) : int(b)] for name, a, b in spans])
 
 
-def test_what_is_not_stored_counts_as_lower_than_what_is() -> None:
-    truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(5)])
-    cosines = (0.9, 0.8, 0.7)
-    scan = scan_of([(f"i{k}", f"d{k}", 1, cosine, 0, 9) for k, cosine in enumerate(cosines)])
-    [row] = recall(scan, truth).table.to_dict("records")
-    assert row["median_cosine"] == 0.7  # the middle of 0.9, 0.8, 0.7 and two lower ones
+def test_forms_are_those_of_what_stands_there(formed: Path, corpus: Path) -> None:
+    found, truth = planted_in_forms(formed, corpus, wrapped=0.4, tables=0.4, seed=5)
+    by_level = truth.groupby("level")["form"].apply(set).to_dict()
+    assert by_level == {
+        "prose": {"as made", "wrapped"}, "options": {"as made", "table"},
+        "choices": {"as made", "table"}, "neither": {"as made"},
+    }  # fmt: skip
+    for row in truth.itertuples():
+        if row.form == "wrapped":
+            assert row.text.split() == PROSE.split()
+            assert row.text.count("\n") > 1
+            assert 30 < max(map(len, row.text.split("\n"))) <= 100
+        elif row.form == "table":
+            assert row.text.split("\n")[-3:] == (
+                ["| --- | --- |", "| A | This one. |", "| B | That one. |"]
+                if row.level == "options"
+                else ["| --- | --- |", "| A | red |", "| B | blue |"]
+            )
+        else:
+            made = {"prose": PROSE, "options": OPTIONS, "choices": "Pick!", "neither": "Short."}
+            assert row.text == made[row.level]
+    # Of what was drawn for a form, those of other levels cannot have it.
+    share = (truth["form"] == "wrapped").sum() + found.attrs["as_made"]["wrapped"]
+    assert 25 <= share <= 55  # of 100, at a share of 0.4
+    assert found.attrs["as_made"]["table"] > 5
+    assert len({*truth.loc[truth["form"] == "wrapped", "text"]}) > 3  # widths differ
 
 
-def test_areas_are_those_of_scikit_learn() -> None:
-    rng = np.random.default_rng(1)
-    yes, no = rng.normal(1, 1, 30).round(1), rng.normal(0, 1, 50).round(1)
-    wanted = roc_auc_score([1] * 30 + [0] * 50, np.concatenate([yes, no]))
-    assert _area(yes, no) == pytest.approx(wanted)
-    items = [(f"i{k}", f"d{k}", 1, float(score), 0, 9) for k, score in enumerate([*yes, *no])]
-    truth = truth_of([
-        (f"i{k}", f"d{k}" if k < 30 else "", "alone" if k < 30 else "absent", 0, 9)
-        for k in range(80)
-    ])  # fmt: skip
-    scores = recall(scan_of(items), truth).scores.set_index("score")
-    assert scores.loc["cosine", "auc"] == pytest.approx(wanted)
-    assert scores.loc["cosine", "auc_low"] < wanted < scores.loc["cosine", "auc_high"]
-    assert scores.loc["jaccard", "auc"] == 0.5  # all are equal
+def test_forms_move_nothing_else(formed: Path, corpus: Path) -> None:
+    _, plain = planted_in_forms(formed, corpus, seed=2)
+    _, forms = planted_in_forms(formed, corpus, seed=2, wrapped=0.5, tables=0.5)
+    columns = ["item", "duplicate", "document", "place", "start"]
+    assert plain[columns].equals(forms[columns])
+    assert {*plain["form"]} == {"as made"}
+    assert (plain["text"] != forms["text"]).any()
+    _, others = planted_in_forms(formed, corpus, seed=3, wrapped=0.5, tables=0.5)
+    by_name = (table.set_index("duplicate")["form"].sort_index() for table in (forms, others))
+    assert not next(by_name).equals(next(by_name))
 
 
-def test_truths_of_other_items_are_refused(tmp_path: Path) -> None:
-    scan = scan_of([("i0", "d0", 1, 0.9, 0, 9)])
-    other = truth_of([("j0", "d0", "alone", 0, 9)])
-    with pytest.raises(DataError, match="is about items of"):
-        recall(scan, other)
-    with pytest.raises(DataError, match="has no column 'document'"):
-        recall(scan, other.drop(columns="document"))
-    with pytest.raises(DataError, match="cannot be read"):
-        recall(scan, tmp_path / "none.csv")
-    with pytest.raises(UsageError, match="level: got 2"):
-        recall(scan, other, level=2)
+def test_all_are_in_a_form_where_it_applies(formed: Path, corpus: Path) -> None:
+    _, truth = planted_in_forms(formed, corpus, wrapped=1.0)
+    assert truth.groupby("level")["form"].apply(set)["prose"] == {"wrapped"}
+    _, truth = planted_in_forms(formed, corpus, tables=1.0)
+    assert truth.groupby("level")["form"].apply(set)["options"] == {"table"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [("input", "Why?"), ("output", "def f():"), ("input_output", "Why?\ndef f():")],
+)
+def test_what_is_planted_is_text_or_answer_or_both(corpus: Path, mode: str, text: str) -> None:
+    row = {"benchmark": "b", "item": "i", "duplicate": "i/1", "kind": "semantic", "level": "l",
+           "text": "Why?", "answer": "def f():", "text_mode": mode}  # fmt: skip
+    made = write_rows(corpus.parent / "one.jsonl", [row])
+    plant_duplicates(corpus, made, corpus.parent / "planted", share=1.0, inside=0.0)
+    texts, truth = read(corpus.parent / "planted")
+    assert texts[truth["document"][0]] == text
+    write_rows(made, [row | {"text_mode": "both"}])
+    with pytest.raises(DataError, match="text_mode 'both': allowed is 'input'"):
+        plant_duplicates(corpus, made, corpus.parent / "again")

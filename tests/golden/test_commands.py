@@ -66,7 +66,10 @@ CASES = {
     "covariates": "covariates scan/finished --curve curve.nc --out c.csv --draws 40 > c.csv",
     "duplicates new": "duplicates new --items 2 --houses 3 --categories 3 --out n.jsonl > n.jsonl",
     "duplicates make": "duplicates make grids.jsonl --out d.jsonl --seed 3 > d.jsonl",
-    "duplicates check": "duplicates check made.jsonl --benchmark grids.jsonl",
+    "duplicates check": "duplicates check made.jsonl --benchmark grids.jsonl --quiet",
+    "duplicates show": "duplicates show made.jsonl --benchmark grids.jsonl",
+    "duplicates recipes": "duplicates recipes",
+    "duplicates of a model": "duplicates make grids.jsonl --chain paraphrase --out d.jsonl",
     "duplicates plant": (
         "duplicates plant grids-corpus.jsonl --duplicates made.jsonl --out p > p/truth.csv"
     ),

@@ -1,0 +1,68 @@
+"""Options of commands that call a language model."""
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from bayescontam._text import printable
+from bayescontam.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayescontam.endpoint import Endpoint
+
+API_KEY = "OPENAI_API_KEY"
+in_calls = partial(Option, rich_help_panel="Calls")
+ADDRESS = "Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."
+MODEL = "Name of the model there."
+
+Concurrency = Annotated[int, in_calls(help="Calls at a time.")]
+MaxCalls = Annotated[int | None, in_calls(help="Calls to make at most, retries included.")]
+MaxTokensTotal = Annotated[int | None, in_calls(help="Tokens to spend at most, prompts included.")]
+Timeout = Annotated[float, in_calls(help="Seconds that a call may take.")]
+Retries = Annotated[int, in_calls(help="Further tries of a failed call.")]
+ApiKeyEnv = Annotated[
+    str,
+    in_calls(help="Environment variable with the key; may be unset where none is needed."),
+]
+ExtraBody = Annotated[
+    str,
+    in_calls(help='Further fields of each call, as JSON, such as \'{"reasoning_effort": "low"}\'.'),
+]
+CacheFolder = Annotated[
+    Path | None,
+    in_calls(help="Folder that stores answers; default: judge-cache beside the output."),
+]
+
+
+def endpoint_of(
+    base_url: str,
+    model: str,
+    *,
+    api_key_env: str,
+    timeout: float,
+    retries: int,
+    concurrency: int,
+    extra_body: str = "",
+    temperature: float | None = None,
+) -> "Endpoint":
+    """Return the endpoint that the options describe."""
+    from bayescontam.endpoint import Endpoint
+
+    if api_key_env not in os.environ and api_key_env != API_KEY:  # named on purpose
+        raise UsageError(
+            f"--api-key-env: no environment variable '{printable(api_key_env)}'; set it"
+        )
+    try:
+        extra = json.loads(extra_body or "{}")
+    except ValueError as error:
+        raise UsageError(f"--extra-body: {printable(extra_body, 60)!r} is no JSON") from error
+    if not isinstance(extra, dict):
+        raise UsageError(f"--extra-body: {printable(extra_body, 60)!r} is no JSON object")
+    return Endpoint(
+        base_url, model, api_key=os.environ.get(api_key_env, ""), temperature=temperature,
+        timeout=timeout, retries=retries, concurrency=concurrency, extra=extra,
+    )  # fmt: skip

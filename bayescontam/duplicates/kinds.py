@@ -1,0 +1,346 @@
+"""Kinds of items: how each is read, which steps there are, and how duplicates are checked."""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayescontam._text import join_list, printable
+from bayescontam.duplicates import arc, grids, programs, stories
+from bayescontam.duplicates.items import DuplicateError, Version
+from bayescontam.errors import UsageError
+from bayescontam.specs.recipe import Recipe
+
+type Row = Mapping[str, Any]
+"""A duplicate as it stands in a file."""
+
+PARAPHRASE, SOLUTION, STORY = "paraphrase", "solution", "story"
+"""Steps that a language model does."""
+_NAMES = re.compile(
+    r"`[^`\n]+`"  # in backticks
+    r'|(?<!")"(?!")[^"\n]{1,80}"(?!")'  # quoted
+    r"|(?<!\w)'[^'\n]{1,80}'(?!\w)"
+    r"|\d+(?:[.,:]\d+)*"  # numbers
+    r"|\b[A-Za-z]\w*_\w+|\b\w+(?=\()|\b[a-z]+[A-Z]\w*"  # identifiers
+    r"|(?<=[a-z,;] )[A-Z][\w'-]+"  # capitalised within a sentence
+)
+
+
+class Kind(ABC):
+    """A kind of items."""
+
+    steps: ClassVar[tuple[str, ...]]
+    """In the order in which a chain has them; those of a language model come last."""
+    written: ClassVar[frozenset[str]] = frozenset({PARAPHRASE})
+    """Steps that need a language model."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe, self.fields = recipe, recipe.fields
+
+    @abstractmethod
+    def read(self, record: Row) -> Version:
+        """Return an item; a DuplicateError says why a record is none."""
+
+    @abstractmethod
+    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
+        """Return what a step without a model makes of a version."""
+
+    @abstractmethod
+    def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
+        """Return the checks that a row passes; a DuplicateError says which it does not."""
+
+    def names(self, version: Version) -> list[str]:
+        """Return what a paraphrase has to hold as it is."""
+        return [*dict.fromkeys(_NAMES.findall(version.text))]
+
+    def chain(self, name: str) -> tuple[str, ...]:
+        """Return the steps of a chain by its name."""
+        steps = tuple(part.strip() for part in name.split("+"))
+        if steps != tuple(step for step in self.steps if step in steps):
+            raise UsageError(
+                f"chain: got {printable(name, 60)!r}; allowed are steps joined by '+', each once"
+                f" and in this order: {join_list(self.steps)}"
+            )
+        return steps
+
+    def _text(self, record: Row) -> str:
+        text = value_of(record, self.fields.text)
+        if not isinstance(text, str) or not text.strip():
+            raise DuplicateError(
+                f"it has no text in the field {self.fields.text!r}", f"fields {join_list(record)}"
+            )
+        return text
+
+    def _answer(self, record: Row) -> Any:
+        if self.fields.answer is None:
+            return None
+        answer = value_of(record, self.fields.answer)
+        if answer is None:
+            raise DuplicateError(
+                f"it has no answer in the field {self.fields.answer!r}",
+                f"fields {join_list(record)}",
+            )
+        return answer
+
+
+class Texts(Kind):
+    """Any items: a text, and an answer that no step changes."""
+
+    steps = (PARAPHRASE,)
+
+    def read(self, record: Row) -> Version:
+        """Return an item."""
+        answer = None if self.fields.answer is None else value_of(record, self.fields.answer)
+        return Version(self._text(record), answer)
+
+    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
+        """There is no step without a model."""
+        raise NotImplementedError(step)
+
+    def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
+        """Return the checks that a row passes."""
+        check_paraphrase(str(row.get("text")), parent.text, self.names(parent))
+        if row.get("answer") != parent.answer:
+            raise DuplicateError("its answer is not that of its item")
+        return "names", "other words"
+
+
+class LogicGrids(Kind):
+    """Logic grids, as in ZebraLogic."""
+
+    steps = ("shuffle", "substitute", "reword", PARAPHRASE)
+
+    def read(self, record: Row) -> Version:
+        """Return an item, solved."""
+        text, answer = self._text(record), self._answer(record)
+        grid = grids.read_grid(text, _solution(answer))
+        grids.refuse_unsolved(grid)
+        return Version(text, answer, grid)
+
+    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
+        """Return a grid with other clues, values or sentences."""
+        made = {"shuffle": grids.shuffle, "substitute": grids.substitute, "reword": grids.reword}
+        grid = made[step](version.content, rng)
+        return Version(grid.text, grid.solution, grid)
+
+    def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
+        """Return the checks that a row passes: by its own text, or by that before paraphrasing."""
+        text, before = str(row.get("text")), str(row.get("before") or parent.text)
+        paraphrased = PARAPHRASE in steps
+        if {*steps} - {PARAPHRASE}:
+            grids.check_duplicate(
+                parent.content, before if paraphrased else text, _solution(row.get("answer")),
+                substituted="substitute" in steps,
+            )  # fmt: skip
+        elif _solution(row.get("answer")) != _solution(parent.answer):
+            raise DuplicateError("its answer is not that of its item")
+        if not paraphrased:
+            return "unique solution", "clues", "values"
+        grid = grids.read_grid(before, _solution(row.get("answer")))
+        check_paraphrase(text, before, self.names(Version(before, row.get("answer"), grid)))
+        numbered = len(re.findall(r"^\s*\d+[.)]\s+\S", text, re.MULTILINE))
+        if numbered != len(grid.clues):
+            raise DuplicateError("it has another number of clues", f"{numbered}")
+        try:
+            found = grids.read_grid(text, _solution(row.get("answer")))
+        except DuplicateError:  # in words that only a person, or a model, understands
+            return "values", "number of clues", "other words", "unique solution before paraphrasing"
+        if not grids.same_clues(found.clues, grid.clues):
+            raise DuplicateError("its clues are not those of its item")
+        return "unique solution", "clues", "values", "other words"
+
+    def names(self, version: Version) -> list[str]:
+        """Return the values."""
+        return [value for each in version.content.categories for value in each.values]
+
+
+class Code(Kind):
+    """Programming tasks with tests."""
+
+    steps = ("rename", "reorder", SOLUTION, PARAPHRASE)
+    written = frozenset({SOLUTION, PARAPHRASE})
+
+    def read(self, record: Row) -> Version:
+        """Return an item whose own solution passes its tests."""
+        text, answer = self._text(record), self._answer(record)
+        tests, function, setup = (
+            None if name is None else value_of(record, name)
+            for name in (self.fields.tests, self.fields.function, self.fields.setup)
+        )
+        if not isinstance(answer, str) or not isinstance(tests, str | list):
+            raise DuplicateError(
+                "its solution is no text, or its tests are neither a text nor a list of them"
+            )
+        program = programs.read_program(
+            answer, tests if isinstance(tests, str) else [*map(str, tests)],
+            prompt=text if self.fields.begins else "", function=str(function or ""),
+            setup="\n".join(map(str, setup)) if isinstance(setup, list) else str(setup or ""),
+        )  # fmt: skip
+        try:
+            programs.check_tests(program)
+        except DuplicateError as error:
+            raise DuplicateError(
+                f"its own solution is faulty: {error.reason}", error.detail
+            ) from error
+        return Version(text, answer, program)
+
+    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
+        """Return a program with other names, or its functions in another order."""
+        program = version.content
+        if step == "rename":
+            code = programs.rename(program.code, rng, keep=program.names)
+        else:
+            code = programs.reorder(program.code, rng)
+        return replace(version, answer=code, content=replace(program, code=code))
+
+    def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
+        """Return the checks that a row passes."""
+        passed = []
+        if PARAPHRASE in steps:
+            check_paraphrase(str(row.get("text")), parent.text, self.names(parent))
+            passed += ["names", "other words"]
+            if self.fields.begins:  # the solution goes on with the text, also with this one
+                programs.check_tests(parent.content, str(row.get("text")) + str(parent.answer))
+        elif row.get("text") != parent.text:
+            raise DuplicateError("its text is not that of its item")
+        if {*steps} == {PARAPHRASE}:
+            if row.get("answer") != parent.answer:
+                raise DuplicateError("its answer is not that of its item")
+            return (*passed, *(["tests"] * self.fields.begins))
+        code = str(row.get("answer"))
+        if SOLUTION in steps:
+            most = self.recipe.writing.most_similar
+            programs.check_different(code, [parent.content.code], most=most)
+            passed.append("other code")
+        elif code == parent.content.code:
+            raise DuplicateError("its code is that of its item")
+        programs.check_tests(parent.content, code)
+        return (*passed, "tests")
+
+    def names(self, version: Version) -> list[str]:
+        """Return the function's name, if the text has it, and what any text has."""
+        own = [version.content.function] * (version.content.function in version.text)
+        return [*dict.fromkeys([*own, *super().names(version)])]
+
+
+class Stories(Kind):
+    """Murder mysteries and team allocation from trees of facts, as in MuSR."""
+
+    steps = ("level-0", "level-1", "level-2", STORY)
+    written = frozenset({STORY})
+
+    def read(self, record: Row) -> Version:
+        """Return an item whose answer is that of its tree."""
+        text = self._text(record)
+        story = stories.read_story(record)
+        return Version(text, story.choices[story.answer], story)
+
+    def chain(self, name: str) -> tuple[str, ...]:
+        """Return the steps of a chain by its name: a level, and who writes."""
+        steps = super().chain(name)
+        if sum(step != STORY for step in steps) != 1:
+            raise UsageError(f"chain: got {printable(name, 60)!r}; allowed is one level of 0 to 2")
+        return steps
+
+    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
+        """Return a new story, of the same tree or of one with other branches."""
+        story = stories.mutate(version.content, int(step[-1]), rng)
+        text = story.item_text(stories.narrate(story, rng))
+        return Version(text, story.choices[story.answer], story, more={"tree": story.as_json()})
+
+    def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
+        """Return the checks that a row passes."""
+        level = next(int(step[-1]) for step in steps if step != STORY)
+        child = stories.Story.from_json(row.get("tree") or {})
+        stories.check_duplicate(
+            parent.content, child, str(row.get("text")), level, verbatim=STORY not in steps
+        )
+        if row.get("answer") != child.choices[child.answer]:
+            raise DuplicateError("its answer is not that of its tree")
+        return "answer by the tree", "branches", "names", *(["facts"] * (STORY not in steps))
+
+
+class ArcTasks(Kind):
+    """Tasks of ARC."""
+
+    steps = ("recolour", "turn", "reorder")
+    written = frozenset()
+
+    def read(self, record: Row) -> Version:
+        """Return an item: its pairs as digits."""
+        task = arc.read_task(record)
+        return Version(task.text, task.answer, task)
+
+    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
+        """Return a task in other colours, turned, or with its pairs in another order."""
+        made = {"recolour": arc.recolour, "turn": arc.turn, "reorder": arc.reorder}
+        task = made[step](version.content, rng)
+        return Version(task.text, task.answer, task, more={"task": task.as_json()})
+
+    def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
+        """Return the checks that a row passes."""
+        child = arc.read_task(row.get("task") or {})
+        arc.check_duplicate(parent.content, child)
+        if row.get("text") != child.text or row.get("answer") != child.answer:
+            raise DuplicateError("its text or answer is not that of its task")
+        return "turn and colours", "answer"
+
+
+KINDS: Mapping[str, type[Kind]] = {
+    "logic-grid": LogicGrids,
+    "code": Code,
+    "story": Stories,
+    "arc": ArcTasks,
+    "paraphrase": Texts,
+}
+"""By the names that recipes have."""
+
+
+def value_of(record: Row, field: str) -> Any:
+    """Return the value of a field, nested where it has dots; None where there is none."""
+    if field in record:
+        return record[field]
+    value: Any = record
+    for part in field.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def check_paraphrase(text: str, before: str, names: Sequence[str]) -> None:
+    """Raise a DuplicateError unless a text has other words than another, and the same names."""
+    if not text.strip():
+        raise DuplicateError("its text is empty")
+    if _words(text) == _words(before):
+        raise DuplicateError("its words are those of the text before")
+    if lost := [name for name in names if not _has(text, name.strip("`\"'"))]:
+        raise DuplicateError("a name or number is lost", printable(", ".join(lost), 120))
+
+
+def _has(text: str, name: str) -> bool:
+    """Return whether a text has a name as a word of its own."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
+
+
+def _solution(value: Any) -> Mapping[str, Any]:
+    """Return the solution of a grid, which may be JSON in a text."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            value = None
+    if not isinstance(value, dict):
+        raise DuplicateError("its solution has no header and rows")
+    return value
+
+
+def kind_of(recipe: Recipe) -> Kind:
+    """Return the kind of items that a recipe is for."""
+    return KINDS[recipe.kind](recipe)
