@@ -195,7 +195,13 @@ class Code(Kind):
             code = programs.rename(program.code, rng, keep=program.names)
         else:
             code = programs.reorder(program.code, rng)
-        return replace(version, answer=code, content=replace(program, code=code))
+        return self.with_code(version, code)
+
+    def with_code(self, version: Version, code: str) -> Version:
+        """Return a version with another program, which is whole: it begins as the text does."""
+        more = {**version.more, **({"text_mode": "output"} if self.fields.begins else {})}
+        content = replace(version.content, code=code)
+        return replace(version, answer=code, content=content, more=more)
 
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""

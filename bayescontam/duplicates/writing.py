@@ -15,7 +15,14 @@ from bayescontam._runs import ContentCache
 from bayescontam._text import printable
 from bayescontam.duplicates import programs, stories
 from bayescontam.duplicates.items import DuplicateError, Version
-from bayescontam.duplicates.kinds import PARAPHRASE, SOLUTION, STORY, Kind, check_paraphrase
+from bayescontam.duplicates.kinds import (
+    PARAPHRASE,
+    SOLUTION,
+    STORY,
+    Code,
+    Kind,
+    check_paraphrase,
+)
 from bayescontam.endpoint import Caller, Endpoint, Failure, json_objects
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm import CUT, Answer, Question, cache_key, load_prompt, stored_answer
@@ -148,7 +155,7 @@ class Writer:
             self.rules, before, text, max(CUT, len(before), len(text)),
             options={"temperature": 0.0, "model": self.judge},
         )  # fmt: skip
-        key = cache_key(question, self.judge, 1, 0.0)
+        key = cache_key(question, self.judge, 1, 0.0, self.endpoint.extra)
         answer = stored_answer(self.cache, key) if self.cache else None
         if answer is None:
             outcome: Answer | Failure = await caller.ask(question)
@@ -207,7 +214,8 @@ class Writer:
                 refused.append(error := caught)
             else:
                 checks = (*version.checks, "comments", "other than earlier ones")
-                return replace(version, answer=new, content=made, checks=checks)
+                assert isinstance(self.kind, Code)
+                return replace(self.kind.with_code(version, new), checks=checks)
         return error or DuplicateError("no solution was written")
 
     async def _stories(

@@ -150,9 +150,16 @@ def read_answer(text: str) -> Answer:
     return found[0]
 
 
-def cache_key(question: Question, model: str, run: int, temperature: float | None) -> str:
+def cache_key(
+    question: Question,
+    model: str,
+    run: int,
+    temperature: float | None,
+    extra: Mapping[str, Any] | None = None,
+) -> str:
     """Return the key of an answer: a hash of all that it depends on but the endpoint."""
-    parts = [_FORMAT, question.messages, model, run, temperature]
+    parts: list[Any] = [_FORMAT, question.messages, model, run, temperature]
+    parts += [dict(extra)] if extra else []
     return sha256(json.dumps(parts).encode())
 
 
@@ -224,7 +231,10 @@ def judge_pairs(
         if value is not None and value < 1:
             raise UsageError(f"{name} {value}: allowed is 1 or more")
     questions = _questions(pairs, load_prompt(prompt), cut)
-    keys = [cache_key(each, endpoint.model, run, endpoint.temperature) for each in questions]
+    keys = [
+        cache_key(each, endpoint.model, run, endpoint.temperature, endpoint.extra)
+        for each in questions
+    ]
     store, notes = (None, []) if cache is None else answer_cache(cache)
     stored = {key: stored_answer(store, key) for key in keys} if store else {}
     # Pairs of equal texts are one question.

@@ -1,6 +1,6 @@
 """The part of a scan's page on duplicates that were planted in its corpus, and what was found."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -87,12 +87,20 @@ def finding(found: Recalled) -> str:
     groups = _labels(rows)
     if len(groups) < 2:
         return f"{text}."
-    parts = [
-        f"{label}: {_portion(near[_of(rows, group)])}"
-        for group, label in list(groups.items())[:_MOST_NAMED]
-    ]
-    more = f"; and {len(groups) - len(parts)} more" if len(groups) > len(parts) else ""
+    named = list(groups)
+    more = ""
+    if len(groups) > _MOST_NAMED:  # what a scan misses matters more than what it finds
+        named = _least_found(rows, groups)[:_MOST_NAMED]
+        more = f"; the {len(groups) - len(named)} others are found as often or more often"
+    parts = [f"{groups[group]}: {_portion(near[_of(rows, group)])}" for group in named]
     return f"{text} ({'; '.join(parts)}{more})."
+
+
+def _least_found(
+    rows: pd.DataFrame, groups: Mapping[tuple[str, str], str]
+) -> list[tuple[str, str]]:
+    """Return kinds and levels by the share that is found, the lowest first."""
+    return sorted(groups, key=lambda group: (rows["rank"] <= NEAR)[_of(rows, group)].mean())
 
 
 def _portion(hit: "pd.Series[bool]") -> str:
@@ -183,7 +191,10 @@ def _judges(table: pd.DataFrame) -> Iterator[dict[Any, Any]]:
 def _lines(found: Recalled, labels: dict[tuple[str, str], str]) -> Picture:
     """Draw the share that is found by rank and by cosine, a line for each level."""
     rows, level = found.duplicates, level_text(found.level)
-    drawn = list(labels)[:_MOST_LINES]
+    drawn = list(labels)
+    if len(drawn) > _MOST_LINES:
+        spread = np.linspace(0, len(drawn) - 1, _MOST_LINES).round().astype(int)
+        drawn = [_least_found(rows, labels)[at] for at in spread]
     names = dict(zip(drawn, plain_labels([labels[group] for group in drawn]), strict=True))
     top = max(int(rows["rank"].max()) if rows["rank"].notna().any() else 1, max(RANKS))
     ranks = np.unique(np.geomspace(1, top, 40).round())
@@ -229,7 +240,7 @@ def _lines(found: Recalled, labels: dict[tuple[str, str], str]) -> Picture:
         f"By kind and level, with {level} bands. Left: how far down an item's matches one must go."
         " Right: how many are missed if matches below a cosine are not looked at; those that are"
         " not stored count as lower than any."
-        f"{note_of(len(drawn), len(labels), 'levels', 'the first')}"
+        f"{note_of(len(drawn), len(labels), 'levels', 'from the least to the most found')}"
     )
     return finish(figure, "planted-found", "Planted duplicates that are found", alt, caption)
 

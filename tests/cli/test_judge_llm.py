@@ -88,9 +88,11 @@ def test_options_reach_the_endpoint(
     monkeypatch.setenv("MY_KEY", "secret")
     Path("mine.md").write_text("My own words.")
     more = ("--api-key-env", "MY_KEY", "--temperature", "default", "--prompt", "mine.md",
-            "--cache", "kept", "--run", 2, "--pairs", 3)  # fmt: skip
+            "--cache", "kept", "--run", 2, "--pairs", 3,
+            "--extra-body", '{"reasoning_effort": "low"}')  # fmt: skip
     assert run(*options(scan, server, *more)).status == 0
     request = server.requests[0]
+    assert request.body["reasoning_effort"] == "low"
     assert request.headers["authorization"] == "Bearer secret"
     assert "temperature" not in request.body
     assert request.body["messages"][0]["content"].startswith("My own words.\n")
@@ -179,3 +181,11 @@ def test_ctrl_c_keeps_answers(scan: Path, server: Server, tmp_path: Path) -> Non
     assert len(kept) >= 30 - 8
     assert all(answer["is_duplicate"] for answer in kept)
     assert not (tmp_path / "judged.csv").exists()
+
+
+@pytest.mark.parametrize("given", ["low", "[1]", '{"a":'])
+def test_further_fields_are_an_object(run: Run, scan: Path, server: Server, given: str) -> None:
+    done = run(*options(scan, server, "--extra-body", given))
+    assert done.status == 2
+    assert "--extra-body: " in done.err
+    assert not server.requests

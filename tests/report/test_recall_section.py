@@ -1,6 +1,7 @@
 """The part of a scan's page on planted duplicates."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,19 @@ def test_the_section_in_a_browser(browser: Any, html: str, tmp_path: Path, width
         assert max(browser.execute_script(script)) <= 0
     assert browser.title == "bayescontam scan: mine<b>"
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_of_many_levels_those_least_found_are_named_first(found: Recalled) -> None:
+    """What a scan misses matters more than what it finds."""
+    parts = []
+    for at in range(10):
+        rank = 1.0 if at < 7 else 50.0
+        parts.append(found.duplicates.head(3).assign(level=f"level {at}", kind="k", rank=rank))
+    many = replace(found, duplicates=pd.concat(parts, ignore_index=True))
+    text = finding(many)
+    assert text.startswith("Of 30 planted duplicates, 70.0 % are among the 10 best matches")
+    assert "(level 7: none; level 8: none; level 9: none; level 0: all" in text
+    assert text.endswith("; the 4 others are found as often or more often).")
+    [picture] = [p for p in recall_section(many)["pictures"] if p and p.name == "planted-found"]
+    assert "level 7 0.00, level 8 0.00, level 0 1.00" in picture.alt
+    assert "Only 8 of 10 levels are drawn (from the least to the most found)." in picture.caption

@@ -24,9 +24,11 @@ def test_the_key_holds_all_that_the_answer_depends_on() -> None:
         (question, "m", 2, 0.0),
         (question, "m", 1, 0.5),
         (question, "m", 1, None),
+        (question, "m", 1, 0.0, {"reasoning_effort": "low"}),
     ]
     assert len({cache_key(*variant) for variant in variants}) == len(variants)
     assert cache_key(*variants[0]) == cache_key(Question("p", "ab", "c", cut=3), "m", 1, 0.0)
+    assert cache_key(*variants[0]) == cache_key(*variants[0], {})  # as before it was an option
     # What is not shown does not matter; how much is not shown does.
     long = [Question("p", "abcdX", "c", cut=4), Question("p", "abcdY", "c", cut=4)]
     assert cache_key(long[0], "m", 1, 0.0) != cache_key(question, "m", 1, 0.0)
