@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import filelock
 
-from bayescontam._files import write_text
+from bayescontam._files import check_writable, write_text
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
 
@@ -147,21 +147,26 @@ class Journal:
         self.entries: list[dict[str, Any]] = []
         if path is None:
             return
-        title, good = json.dumps({"work": work}, ensure_ascii=False), ""
-        lines = (
-            path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
-        )
-        # What follows the last line break was cut off.
-        for at, line in enumerate(lines[:-1]):
+        check_writable(path)
+        self._lock = filelock.FileLock(f"{path}.lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise UsageError(
+                f"{printable(str(path))}: another run is writing to it; wait until it ends, or name"
+                " another file to write"
+            ) from None
+        title, good = json.dumps({"work": work}, ensure_ascii=False) + "\n", ""
+        for at, line in enumerate(_lines(path)):
             if at == 0 and line != title:
                 break
             try:
                 entry = json.loads(line)
             except ValueError:
                 break
-            good += line + "\n"
+            good += line
             self.entries += [entry] * (at > 0)
-        write_text(path, good or title + "\n")
+        write_text(path, good or title)
         self._stream = path.open("a", encoding="utf-8")
 
     def add(self, entry: dict[str, Any]) -> None:
@@ -171,6 +176,17 @@ class Journal:
             self._stream.flush()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let others write."""
         if self._stream is not None:
             self._stream.close()
+            self._lock.release()
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the whole lines of a file; none if there is no file."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8", errors="replace")
+    # Not by `splitlines`: texts may hold other separators. What follows the last break was cut off.
+    return [f"{line}\n" for line in text.split("\n")[:-1]]

@@ -15,7 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam._files import atomic_path
-from bayescontam._runs import ContentCache, append_line, claimed_folder, read_json, write_json
+from bayescontam._runs import (
+    ContentCache,
+    Journal,
+    append_line,
+    claimed_folder,
+    read_json,
+    write_json,
+)
 from bayescontam.errors import UsageError
 
 HOLD = """
@@ -220,3 +227,58 @@ def test_a_stored_result_comes_back_by_its_key(tmp_path: Path, nested: bool, nam
     assert cache.get("abce") is None
     assert cache.path("abcd") == tmp_path / "cache" / name
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [cache.path("abcd")]
+
+
+PARTS = [{"unit": 0, "text": "é\u2028\n"}, {"unit": 1}, {"unit": 2}]
+
+
+def journal(path: Path, work: object = "w") -> list[dict[str, Any]]:
+    """Return what a journal holds, and close it."""
+    found = Journal(path, work)
+    found.close()
+    return found.entries
+
+
+def test_a_journal_holds_finished_parts_of_the_same_work(tmp_path: Path) -> None:
+    path = tmp_path / "out.part"
+    made = Journal(path, ["w", 1])
+    for part in PARTS:
+        made.add(part)
+    made.close()
+    assert journal(path, ["w", 1]) == PARTS
+    assert journal(path, ["w", 1]) == PARTS  # reading changes nothing
+    assert journal(path, ["w", 2]) == []
+    assert journal(path, ["w", 1]) == []  # the other work has begun it anew
+    assert [p.name for p in tmp_path.iterdir()] == ["out.part"]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 9, 12, 20])
+def test_what_was_cut_off_is_left_out(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "out.part"
+    made = Journal(path, "w")
+    for part in PARTS:
+        made.add(part)
+    made.close()
+    path.write_bytes(path.read_bytes()[:-cut])
+    known = journal(path)
+    assert known == PARTS[: len(known)]
+    assert len(known) == (2 if cut <= len(json.dumps(PARTS[2])) + 1 else 1)
+    again = Journal(path, "w")
+    again.add({"unit": 9})
+    again.close()
+    assert journal(path) == [*known, {"unit": 9}]
+
+
+def test_a_second_run_does_not_write_to_the_same_journal(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "out.part", "w")
+    with pytest.raises(UsageError, match=r"out.part: another run is writing to it"):
+        Journal(tmp_path / "out.part", "w")
+    first.close()
+    assert journal(tmp_path / "out.part") == []
+
+
+def test_without_a_path_nothing_is_stored() -> None:
+    none = Journal(None, "w")
+    none.add({"unit": 1})
+    none.close()
+    assert none.entries == []

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from bayescontam._types import IntArray
+from bayescontam.data.importers.arc import COLOURS, SIDE
 from bayescontam.duplicates.items import DuplicateError
 
-COLOURS, LARGEST, TURNS = 10, 30, 8
-"""Colours of a cell, rows or columns of a grid at most, and ways to turn and mirror a square."""
+TURNS = 8
+"""Ways to turn and mirror a square."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,7 @@ def _grid(value: Any) -> IntArray:
         grid = np.array(value)
     except ValueError as error:
         raise DuplicateError("a grid has rows of different lengths") from error
-    sizes = grid.ndim == 2 and min(grid.shape) >= 1 and max(grid.shape) <= LARGEST
+    sizes = grid.ndim == 2 and min(grid.shape) >= 1 and max(grid.shape) <= SIDE
     if not sizes or not np.issubdtype(grid.dtype, np.integer):
         raise DuplicateError("a grid has no rows of numbers, or more than 30 rows or columns")
     if grid.min() < 0 or grid.max() >= COLOURS:

@@ -26,8 +26,8 @@ class Version:
 
 
 @dataclass(frozen=True, eq=False)
-class Item:
-    """An item of a benchmark."""
+class Parent:
+    """An item of which duplicates are made."""
 
     name: str
     version: Version

@@ -270,7 +270,7 @@ class Stories(Kind):
         return "answer by the tree", "branches", "names", *(["facts"] * (STORY not in steps))
 
 
-class ArcTasks(Kind):
+class ArcPairs(Kind):
     """Tasks of ARC."""
 
     steps = ("recolour", "turn", "reorder")
@@ -300,7 +300,7 @@ KINDS: Mapping[str, type[Kind]] = {
     "logic-grid": LogicGrids,
     "code": Code,
     "story": Stories,
-    "arc": ArcTasks,
+    "arc": ArcPairs,
     "paraphrase": Texts,
 }
 """By the names that recipes have."""

@@ -5,6 +5,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from bayescontam._random import check_seed, stream
 from bayescontam._runs import Journal
 from bayescontam._text import join_list, printable
 from bayescontam.data.jsonl import Damage, json_records, no_object
-from bayescontam.duplicates.items import DuplicateError, Item, Version, planted_text
+from bayescontam.duplicates.items import DuplicateError, Parent, Version, planted_text
 from bayescontam.duplicates.kinds import Kind, kind_of, value_of
 from bayescontam.duplicates.writing import NoReplyError, Writer
 from bayescontam.endpoint import Budget, Caller, Endpoint, Failure, call_all
@@ -70,7 +71,7 @@ class _Unit(NamedTuple):
     """All copies of an item by a chain."""
 
     number: int
-    item: Item
+    item: Parent
     chain: tuple[str, ...]
 
 
@@ -179,44 +180,47 @@ def make_duplicates(
     options = [known.hash, [*map(list, steps)], count, seed, first, sha256(path.read_bytes())]
     if modelled and endpoint is not None:
         options += [endpoint.model, judge]
-    journal = Journal(Path(resume) if resume else None, [_FORMAT, *options])
-    done: dict[int, dict[str, Any]] = {entry["unit"]: entry for entry in journal.entries}
-    notes = [f"{len(done):,} of {len(units):,} were finished before"] if done else []
-    if known.items not in (None, len(items) + len(failed)):
-        notes.append(
-            f"{path.name}: has {len(items) + len(failed):,} records; {known.name} is known to have"
-            f" {known.items:,}"
-        )
-    plain = [u for u in units if u.number not in done and not {*u.chain} & kind.written]
-    with progress_bar(progress, "making duplicates", len(plain) * count, "duplicates") as advance:
-        for unit in plain:
-            done[unit.number] = maker.entry(unit, maker.plain(unit))
-            journal.add(done[unit.number])
-            advance(count)
-    written = [u for u in units if u.number not in done]
+    notes = _other_number(path, known)
     budget = Budget(max_calls, max_tokens)
-    if written and endpoint is not None:
-        store, more = (None, []) if cache is None else answer_cache(cache)
-        notes += more
-        writer = Writer(kind, endpoint, seed=seed, cache=store, judge=judge)
+    with closing(Journal(Path(resume) if resume else None, [_FORMAT, *options])) as journal:
+        done: dict[int, dict[str, Any]] = {entry["unit"]: entry for entry in journal.entries}
+        if done:
+            notes.append(f"{len(done):,} of {len(units):,} were finished before")
+        plain = [u for u in units if u.number not in done and not {*u.chain} & kind.written]
+        total = len(plain) * count
+        with progress_bar(progress, "making duplicates", total, "duplicates") as advance:
+            for unit in plain:
+                done[unit.number] = maker.entry(unit, maker.plain(unit))
+                journal.add(done[unit.number])
+                advance(count)
+        written = [u for u in units if u.number not in done]
+        if written and endpoint is not None:
+            store, more = (None, []) if cache is None else answer_cache(cache)
+            writer = Writer(kind, endpoint, seed=seed, cache=store, judge=judge)
 
-        async def work(caller: Caller, unit: _Unit) -> Failure | None:
-            entry, failure = await maker.write(caller, writer, unit)
-            done[unit.number] = entry
-            if failure is None:
-                journal.add(entry)
-            return failure
+            async def work(caller: Caller, unit: _Unit) -> Failure | None:
+                entry, failure = await maker.write(caller, writer, unit)
+                done[unit.number] = entry
+                if failure is None:  # what the endpoint did not answer may succeed another time
+                    journal.add(entry)
+                return failure
 
-        call_all(
-            written, work, writer.endpoint, budget, total=len(written), title="writing",
-            unit="items and chains", progress=progress,
-        )  # fmt: skip
-        notes.append(f"{budget.calls:,} calls took {budget.tokens:,} tokens")
-    journal.close()
+            call_all(
+                written, work, writer.endpoint, budget, total=len(written), title="writing",
+                unit="items and chains", progress=progress,
+            )  # fmt: skip
+            notes += [*more, f"{budget.calls:,} calls took {budget.tokens:,} tokens"]
     entries = [done[unit.number] for unit in units if unit.number in done]
     failed += [Failed(*each) for entry in entries for each in entry["failed"]]
     rows = [row for entry in entries for row in entry["rows"]]
     return Made(rows, counted(failed), notes, (len(units) - len(entries)) * count)
+
+
+def _other_number(path: Path, recipe: Recipe) -> list[str]:
+    """Return a note if a benchmark has another number of records than is known."""
+    if recipe.items is None or (count := sum(1 for _ in _records(path))) == recipe.items:
+        return []
+    return [f"{path.name}: has {count:,} records; {recipe.name} is known to have {recipe.items:,}"]
 
 
 class _Maker:
@@ -370,9 +374,9 @@ def _chain(kind: Kind, row: dict[str, Any]) -> tuple[str, ...]:
 
 def read_items(
     path: Path, kind: Kind, *, first: int | None = None, progress: bool = False
-) -> tuple[list[Item], list[Failed]]:
+) -> tuple[list[Parent], list[Failed]]:
     """Read the items of a file, and why other records are none."""
-    items: list[Item] = []
+    items: list[Parent] = []
     failed: list[Failed] = []
     names: set[str] = set()
     records = [record for record, _ in zip(_records(path), range(first or 10**12), strict=False)]
@@ -382,7 +386,7 @@ def read_items(
             try:
                 if name in names:
                     raise DuplicateError("another item has this name")
-                items.append(Item(name, kind.read(record)))
+                items.append(Parent(name, kind.read(record)))
                 names.add(name)
             except DuplicateError as error:
                 failed.append(Failed(ITEM, error.reason, name, error.detail))

@@ -96,7 +96,7 @@ main()
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Ended:
     """How a program ended."""
 
     # failed: an error, or an end before the last line; time, memory: past the limit; process: it
@@ -105,7 +105,7 @@ class Outcome:
     detail: str = ""  # the line that failed with its error; empty if it passed
 
 
-def run_program(*parts: str, seconds: float = 5.0, megabytes: int = 512) -> Outcome:
+def run_program(*parts: str, seconds: float = 5.0, megabytes: int = 512) -> Ended:
     """Run a program of unknown origin in the sandbox.
 
     Parameters
@@ -127,7 +127,7 @@ def run_program(*parts: str, seconds: float = 5.0, megabytes: int = 512) -> Outc
     Examples
     --------
     >>> run_program("def half(n): return n // 2", "assert half(5) == 3")  # doctest: +SKIP
-    Outcome(status='failed', detail='part 2, line 1: assert half(5) == 3: AssertionError')
+    Ended(status='failed', detail='part 2, line 1: assert half(5) == 3: AssertionError')
     """
     if not 0 < seconds < math.inf or megabytes < _FEWEST_MEGABYTES:
         raise UsageError(
@@ -156,7 +156,7 @@ def run_program(*parts: str, seconds: float = 5.0, megabytes: int = 512) -> Outc
         stack.callback(process.kill)
         printed, ended = _read(process, time.monotonic() + seconds)
     if not ended:
-        return Outcome("time", f"{seconds:g} s")
+        return Ended("time", f"{seconds:g} s")
     if not printed.startswith(_STARTED):  # what is printed is bubblewrap's, or Python's
         said = printable(printed.decode(errors="replace").strip())
         raise MissingExtraError(
@@ -190,18 +190,18 @@ def _read(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, boo
     return head + tail, False
 
 
-def _outcome(printed: bytes, secret: bytes, code: int) -> Outcome:
+def _outcome(printed: bytes, secret: bytes, code: int) -> Ended:
     """Return how a program ended that was not stopped, from start and end of what it printed."""
     _, found, verdict = printed.rpartition(secret)
     if found:
         word, _, detail = verdict.decode(errors="replace").partition(" ")
         known: dict[str, Status] = {"passed": "passed", "memory": "memory"}
-        return Outcome(known.get(word, "failed"), printable(detail.strip(), 300))
+        return Ended(known.get(word, "failed"), printable(detail.strip(), 300))
     number = code - 128  # as shells and bubblewrap count signals
     if number == signal.SIGSYS:
-        return Outcome("process", "it tried to start a process")
+        return Ended("process", "it tried to start a process")
     how = signal.Signals(number).name if number in {*signal.Signals} else f"exit status {code}"
-    return Outcome("failed", f"it ended before its last line: {how}")
+    return Ended("failed", f"it ended before its last line: {how}")
 
 
 def _command(rules: int) -> Iterator[str]:

@@ -203,3 +203,9 @@ def test_rewording_changes_every_sentence_and_no_relation(tmp_path: Path) -> Non
     assert row["text"].splitlines()[0] != before[0]
     assert row["answer"] == SOLUTION
     assert "6. Between Peter and Arnold is one house." in lines
+
+
+def test_another_number_of_records_than_is_known_is_noted(grids: Path) -> None:
+    made = make_duplicates(grids, "zebralogic", chains=["shuffle"], first=2)
+    assert made.notes == ["grids.jsonl: has 6 records; zebralogic is known to have 1,000"]
+    assert {row["item"] for row in made.rows} == {"grid-3x3-0001", "grid-3x3-0002"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.duplicates.sandbox import Outcome, check_sandbox, run_program
+from bayescontam.duplicates.sandbox import Ended, check_sandbox, run_program
 from bayescontam.errors import MissingExtraError, UsageError
 from tests.support.sandboxed import sandbox  # noqa: F401
 
@@ -30,9 +30,9 @@ def number(name: str) -> int:
 @held
 def test_a_program_runs_with_its_tests() -> None:
     code = "from dataclasses import dataclass\n@dataclass\nclass Half:\n    n: int\n"
-    assert run_program(code, "assert Half(2) == Half(2)") == Outcome("passed")
+    assert run_program(code, "assert Half(2) == Half(2)") == Ended("passed")
     outcome = run_program(code, "x = 1\nassert Half(2) == Half(3)")
-    assert outcome == Outcome("failed", "part 2, line 2: assert Half(2) == Half(3): AssertionError")
+    assert outcome == Ended("failed", "part 2, line 2: assert Half(2) == Half(3): AssertionError")
 
 
 @held
@@ -99,7 +99,7 @@ def test_tests_that_have_not_run_do_not_pass(code: str) -> None:
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])
 def test_time_is_limited(code: str) -> None:
     start = time.monotonic()
-    assert run_program(code, seconds=0.5) == Outcome("time", "0.5 s")
+    assert run_program(code, seconds=0.5) == Ended("time", "0.5 s")
     assert time.monotonic() - start < 2
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_left_running(end: str) -> None:
     ],
 )
 def test_no_process_can_be_started(code: str) -> None:
-    assert run_program(code) == Outcome("process", "it tried to start a process")
+    assert run_program(code) == Ended("process", "it tried to start a process")
 
 
 @held
@@ -164,7 +164,7 @@ def test_threads_can_be_started() -> None:
         "async def nap(): await asyncio.sleep(0.01); return 7\n"
     )
     tests = "assert found == list(range(9, 0, -1))\nassert asyncio.run(nap()) == 7"
-    assert run_program(code, tests) == Outcome("passed")
+    assert run_program(code, tests) == Ended("passed")
 
 
 @held
@@ -189,7 +189,7 @@ def test_output_is_limited(stream: int) -> None:
     code = f"import os\nfor _ in range(1000): os.write({stream}, b'a' * 50_000)"
     tracemalloc.start()
     try:
-        assert run_program(code, seconds=20) == Outcome("passed")
+        assert run_program(code, seconds=20) == Ended("passed")
         assert tracemalloc.get_traced_memory()[1] < 2 << 20
     finally:
         tracemalloc.stop()
@@ -242,7 +242,7 @@ own = [path for path in (sys.prefix, sys.executable) if path.startswith(home)]
 shown = set(os.listdir(home)) if os.path.exists(home) else set()
 assert shown <= {{os.path.relpath(path, home).split("/")[0] for path in own}}, shown
 """
-    assert run_program(code) == Outcome("passed")
+    assert run_program(code) == Ended("passed")
     after = {
         path: (path.lstat().st_mtime_ns, path.read_text() if path.is_file() else "")
         for path in (canary, *canary.rglob("*"))
@@ -264,8 +264,8 @@ try:
 except OSError: pass
 assert 10 << 20 < total < 20 << 20, total
 """
-    assert run_program(code) == Outcome("passed")
-    assert run_program("import os; assert os.listdir() == []") == Outcome("passed")
+    assert run_program(code) == Ended("passed")
+    assert run_program("import os; assert os.listdir() == []") == Ended("passed")
     assert not Path("/tmp/only-in-a-sandbox.txt").exists()
 
 
@@ -288,7 +288,7 @@ def test_the_environment_has_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) ->
     )
     with open(__file__) as left_open:  # noqa: PTH123
         os.set_inheritable(left_open.fileno(), True)
-        assert run_program(code) == Outcome("passed")
+        assert run_program(code) == Ended("passed")
 
 
 @held
@@ -296,7 +296,7 @@ def test_only_the_standard_library_can_be_imported() -> None:
     for name in ("numpy", "bayescontam", "pip", "pytest"):
         assert f"No module named '{name}'" in run_program(f"import {name}").detail
     code = "import bz2, ctypes, decimal, hashlib, json, lzma, re, sqlite3, statistics, zlib"
-    assert run_program(code) == Outcome("passed")
+    assert run_program(code) == Ended("passed")
 
 
 @held
@@ -325,7 +325,7 @@ for process in (1, os.getppid(), {os.getpid()}, {os.getppid()}, -1):
         except OSError: pass
 assert os.getpid() < 10
 """
-    assert run_program(code) == Outcome("passed")
+    assert run_program(code) == Ended("passed")
 
 
 @held
@@ -337,7 +337,7 @@ def test_the_kernel_is_out_of_reach() -> None:
     code = f"{RAW}for number in {refused}:\n"
     code += "    assert call(number, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == 1, number\n"
     code += f"assert call({number('clone3')}, 0, 0) == -1 and ctypes.get_errno() == 38\n"
-    assert run_program(code) == Outcome("passed")
+    assert run_program(code) == Ended("passed")
 
 
 @held
@@ -361,7 +361,7 @@ def test_stray_output_does_not_hide_the_verdict() -> None:
         "threading.Thread(target=shout, daemon=True).start()\n"
     )
     assert run_program(code, "assert 1 == 2").status == "failed"
-    assert run_program("import os; os.write(2, b'started\\n' + bytes(9))") == Outcome("passed")
+    assert run_program("import os; os.write(2, b'started\\n' + bytes(9))") == Ended("passed")
 
 
 def fake(folder: Path, script: str) -> None:
