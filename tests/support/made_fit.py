@@ -12,7 +12,7 @@ import xarray as xr
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference import pipeline as fitting
-from bayescontam.inference.checks import Check, Ended
+from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
@@ -110,7 +110,7 @@ def with_checks(fit: Fit, *checks: Check) -> Fit:
     return Fit(tree)
 
 
-def a_check(name: str, outcome: Ended) -> Check:
+def a_check(name: str, outcome: Outcome) -> Check:
     return Check(name, outcome, 1.0, "< 1", "A sentence.")
 
 
