@@ -11,7 +11,7 @@ ORDER = (
     "_types", "_text", "_format", "errors", "_optional", "_random", "_files", "_bounds",
     "_progress", "_runs", "parallel", "endpoint",
     "specs", "data", "model", "inference", "updating", "power", "scan", "evidence", "duplicates",
-    "calibration", "published", "report", "cli", "__main__",
+    "lab", "calibration", "published", "report", "cli", "__main__",
 )  # fmt: skip
 """Folders, and files beside them, in import order."""
 

@@ -13,6 +13,7 @@ from bayescontam.errors import Fault, SpecError
 from bayescontam.specs.base import parse_toml, read_text, suggest
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.curve import CurveSpec
+from bayescontam.specs.lab import LabSpec
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.study import ReproductionSpec, StudySpec
@@ -160,6 +161,32 @@ def load_recipe(recipe: str | os.PathLike[str]) -> Recipe:
     return _RECIPES.load(os.fspath(recipe))
 
 
+def load_lab(lab: str | os.PathLike[str]) -> LabSpec:
+    """Read a lab by name or by path.
+
+    Parameters
+    ----------
+    lab : str or path-like
+        Name of a shipped one, such as ``"arithmetic"``, or a path. Names, paths, hash and errors
+        are as those of `load_model`.
+
+    Returns
+    -------
+    LabSpec
+
+    Raises
+    ------
+    SpecError
+        If there is no such lab, or it is not valid.
+
+    Examples
+    --------
+    >>> load_lab("arithmetic").training.bases
+    4
+    """
+    return _LABS.load(os.fspath(lab))
+
+
 def load_study(study: str | os.PathLike[str]) -> StudySpec | ReproductionSpec:
     """Read a study by name or by path.
 
@@ -219,20 +246,21 @@ class _Registry[SpecT]:
             return self.parse(read_text(path), str(path))
         if given not in self.names():
             problem = f"no such {self.what} ({suggest(given, self.names())})"
-            known = f"bayescontam {self.verb} list" if self.verb else ", ".join(self.names())
+            known = f"bayescontam {self.verb}" if self.verb else ", ".join(self.names())
             advice = f"Name a shipped {self.what} ({known}) or give a path to a .toml."
             raise SpecError([Fault(f"{self.what} '{printable(given, 60)}'", problem)], advice)
         path = shipped_folder(self.folder) / f"{given}.toml"
         return self.parse(read_text(path), path.name)
 
 
-_MODELS = _Registry("models", "model spec", "models", ModelSpec.parse)
-_MANIFESTS = _Registry("corpus", "corpus manifest", "corpora", Manifest.parse)
+_MODELS = _Registry("models", "model spec", "models list", ModelSpec.parse)
+_MANIFESTS = _Registry("corpus", "corpus manifest", "corpora list", Manifest.parse)
 _CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
-_RECIPES = _Registry("recipes", "recipe", "duplicates", Recipe.parse)
-_STUDIES = _Registry("studies", "study", "study", _parse_study)
+_RECIPES = _Registry("recipes", "recipe", "duplicates recipes", Recipe.parse)
+_LABS = _Registry("labs", "lab", "", LabSpec.parse)
+_STUDIES = _Registry("studies", "study", "study list", _parse_study)
 shipped_models, shipped_manifests, shipped_studies = _MODELS.names, _MANIFESTS.names, _STUDIES.names
-shipped_recipes = _RECIPES.names
+shipped_recipes, shipped_labs = _RECIPES.names, _LABS.names
 
 
 def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:

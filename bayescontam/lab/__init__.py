@@ -1,0 +1,1 @@
+"""Models trained with known contamination, and the truth from their clean twins."""

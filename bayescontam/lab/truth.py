@@ -1,0 +1,229 @@
+"""True effects of contamination: models against the clean twins of the same bases."""
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from bayescontam._text import join_list
+from bayescontam.errors import DataError, Fault, UsageError
+
+EFFECTS = ("total", "direct", "spillover", "control")
+"""Effects of a mix, in the order of the rows."""
+HALVES = ("seen", "unseen", "control")
+"""Parts of the items: in the training texts, of the same benchmark, of a control benchmark."""
+COLUMNS = ("model", "base", "mix", "benchmark", "item", "half", "p")
+"""Columns of the table of answers."""
+
+_CELL = ["mix", "benchmark"]
+_ITEM = ["base", "benchmark", "item"]
+_TABLE = "table of answers"
+
+
+def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 95.0) -> pd.DataFrame:
+    r"""Estimate the effects of each mix from models and their clean twins.
+
+    Let :math:`p_{mbi}` be the mean over models of mix m and base b of the probability that item
+    i is answered right, and :math:`d_{bi} = p_{mbi} - p_{\text{clean},bi}` the difference from
+    the clean twin of the same base. For the items of a benchmark, with :math:`S_b` those that
+    are seen by the models of base b and :math:`U_b` those that are not,
+
+    .. math::
+
+        \text{total}_b &= \textstyle\sum_{i \in S_b \cup U_b} d_{bi} / |S_b \cup U_b| \\
+        \text{spillover}_b &= \textstyle\sum_{i \in U_b} d_{bi} / |U_b| \\
+        \text{direct}_b &= \textstyle\sum_{i \in S_b} d_{bi} / |S_b| - \text{spillover}_b \\
+        \text{control}_b &= \textstyle\sum_{i \in C_b} d_{bi} / |C_b|
+
+    where :math:`C_b` are the items of the half `control`, which no other effect counts. Hence
+    total = spillover + share of seen items × direct, base by base.
+
+    The replicates are the B bases, paired with their twins. The estimate of an effect e is the
+    mean of :math:`e_b`, its variance that between bases divided by B,
+
+    .. math::
+
+        \hat e = \sum_b e_b / B, \qquad
+        \text{se}^2 = \sum_b (e_b - \hat e)^2 / (B (B - 1)),
+
+    and the interval :math:`\hat e \pm t_{B-1} \, \text{se}`, for new bases and the same items.
+    Beside it is the error over items within bases, as if each base had items of its own,
+
+    .. math::
+
+        \text{item\_se}^2 = \sum_b v_b / B^2, \qquad v_b = s_b^2 / n_b,
+
+    with the variance :math:`s_b^2` of :math:`d_{bi}` over the :math:`n_b` items of an effect;
+    for the direct effect :math:`v_b` is the sum of that of seen and of unseen items.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        A row per model and item: ``model, base, mix, benchmark, item``, ``half`` ("seen",
+        "unseen" or "control"), and ``p``, the probability of the right answer or the share of
+        right answers, from 0 to 1. The halves of items are those of the contaminated models;
+        those of clean models are not used. Models of one base and mix are averaged first.
+    clean : str, default "clean"
+        Mix of the clean twins. Each base of another mix needs such a twin with the same items.
+    level : float, default 95
+        Coverage of the intervals in percent.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``mix, benchmark, effect, estimate, se, low, high, item_se, bases, items``: a row per mix
+        but the clean one, benchmark and effect. An effect without items has no row; `bases` and
+        `items` count those that inform it. With one base ``se``, ``low`` and ``high`` are
+        missing; with one item in a half, so is ``item_se``.
+
+    Raises
+    ------
+    DataError
+        If columns, values or twins are missing, or a model has an item twice.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [
+    ...     (f"{mix}-{base}", base, mix, "sums", item, half, p)
+    ...     for base, gain in (("a", 0.2), ("b", 0.4))
+    ...     for mix in ("clean", "exact")
+    ...     for item, half in (("1", "seen"), ("2", "unseen"))
+    ...     for p in [0.3 + (gain if mix == "exact" and half == "seen" else 0.0)]
+    ... ]
+    >>> columns = ["model", "base", "mix", "benchmark", "item", "half", "p"]
+    >>> effects = twin_effects(pd.DataFrame(rows, columns=columns))
+    >>> effects[["effect", "estimate", "se"]].round(3).to_numpy().tolist()
+    [['total', 0.15, 0.05], ['direct', 0.3, 0.1], ['spillover', 0.0, 0.0]]
+    """
+    if not 0 < level < 100:
+        raise UsageError(f"level: got {level}; allowed is more than 0 and less than 100")
+    _check(table, clean)
+    halves = pd.Categorical(table["half"], categories=HALVES)
+    grouped = table.assign(half=halves.codes, p=pd.to_numeric(table["p"])).groupby(
+        ["mix", *_ITEM], sort=False
+    )
+    means = grouped.agg(p=("p", "mean"), half=("half", "first"), halves=("half", "nunique"))
+    rows = means.reset_index()
+    rows = _with_differences(rows[rows["mix"] != clean], rows[rows["mix"] == clean], clean)
+    by_base = pd.concat([_of_bases(rows, effect) for effect in EFFECTS])
+    effects = by_base.groupby([*_CELL, "effect"], sort=False).agg(
+        estimate=("value", "mean"),
+        sd=("value", "std"),
+        variance=("variance", lambda v: v.sum(skipna=False)),
+        bases=("value", "size"),
+    )
+    effects["se"] = effects["sd"] / np.sqrt(effects["bases"])
+    effects["item_se"] = np.sqrt(effects["variance"]) / effects["bases"]
+    t = stats.t.ppf(0.5 + level / 200, (effects["bases"] - 1).clip(lower=1))
+    effects["low"] = effects["estimate"] - t * effects["se"]
+    effects["high"] = effects["estimate"] + t * effects["se"]
+    effects = effects.join(_items(rows, by_base))
+    # In the order in which mixes and benchmarks first appear, then that of the effects.
+    order = [
+        (*cell, effect)
+        for cell in rows[_CELL].drop_duplicates().itertuples(index=False, name=None)
+        for effect in EFFECTS
+    ]
+    effects = effects.loc[[key for key in order if key in effects.index]].reset_index()
+    names = ["estimate", "se", "low", "high", "item_se", "bases", "items"]
+    return effects[[*_CELL, "effect", *names]]
+
+
+def _with_differences(rows: pd.DataFrame, twins: pd.DataFrame, clean: str) -> pd.DataFrame:
+    """Return the rows of contaminated models with `difference`, theirs from the clean twin."""
+    torn = rows[rows["halves"] > 1]
+    if len(torn):
+        item = torn.iloc[0]
+        problem = (
+            f"item '{item['item']}' of base '{item['base']}' and mix '{item['mix']}' is in several"
+            " halves; models that are averaged have the same halves"
+        )
+        raise DataError([Fault(_TABLE, problem, column="half")])
+    merged = rows.merge(
+        twins[[*_ITEM, "p"]].rename(columns={"p": "twin"}), on=_ITEM, how="left", sort=False
+    )
+    alone = merged[merged["twin"].isna()]
+    if len(alone):
+        bases = alone["base"].drop_duplicates()
+        lacking = [base for base in bases if base not in set(twins["base"])]
+        if lacking:
+            problem = f"no model of mix '{clean}' for {join_list(map(str, lacking))}"
+            advice = "each base needs a clean twin: train it, or leave the base out"
+            raise DataError([Fault(_TABLE, problem, column="base")], advice)
+        item = alone.iloc[0]
+        problem = (
+            f"{len(alone):,} items without an answer of the clean twin, the first '{item['item']}'"
+            f" of benchmark '{item['benchmark']}' and base '{item['base']}'"
+        )
+        raise DataError([Fault(_TABLE, problem, column="item")], "twins answer the same items")
+    merged["difference"] = merged["p"] - merged["twin"]
+    merged["half"] = np.array(HALVES, dtype=object)[merged["half"]]
+    return merged
+
+
+def _of_bases(rows: pd.DataFrame, effect: str) -> pd.DataFrame:
+    """Return `value` and `variance` of an effect per mix, benchmark and base."""
+    if effect == "direct":
+        seen, unseen = _mean(rows, ("seen",)), _mean(rows, ("unseen",))
+        both = seen.index.intersection(unseen.index, sort=False)
+        value = seen["value"].loc[both] - unseen["value"].loc[both]
+        variance = seen["variance"].loc[both] + unseen["variance"].loc[both]
+        found = pd.DataFrame({"value": value, "variance": variance})
+    else:
+        found = _mean(rows, _halves(effect))
+    return found.reset_index().assign(effect=effect)
+
+
+def _mean(rows: pd.DataFrame, halves: tuple[str, ...]) -> pd.DataFrame:
+    """Return the mean difference over the items of halves, and the variance of that mean."""
+    chosen = rows[rows["half"].isin(halves)]
+    found = chosen.groupby([*_CELL, "base"], sort=False)["difference"].agg(["mean", "var", "size"])
+    return pd.DataFrame({"value": found["mean"], "variance": found["var"] / found["size"]})
+
+
+def _halves(effect: str) -> tuple[str, ...]:
+    """Return the halves whose items inform an effect."""
+    of = {"spillover": ("unseen",), "control": ("control",)}
+    return of.get(effect, ("seen", "unseen"))
+
+
+def _items(rows: pd.DataFrame, by_base: pd.DataFrame) -> pd.Series:
+    """Return the numbers of items that inform the effects."""
+    counts = {}
+    for effect in EFFECTS:
+        bases = by_base[by_base["effect"] == effect][[*_CELL, "base"]]
+        used = rows[rows["half"].isin(_halves(effect))].merge(bases, on=[*_CELL, "base"])
+        counts[effect] = used.groupby(_CELL, sort=False)["item"].nunique()
+    items = pd.concat(counts).rename("items")
+    return items.rename_axis(["effect", *_CELL]).reorder_levels([1, 2, 0])
+
+
+def _check(table: pd.DataFrame, clean: str) -> None:
+    """Raise a DataError if the table cannot be used."""
+    missing = [name for name in COLUMNS if name not in table]
+    if missing:
+        problem = f"no column {join_list(missing)}; needed are {join_list(COLUMNS)}"
+        raise DataError([Fault(_TABLE, problem)])
+    faults = []
+    for name in COLUMNS[:-1]:
+        if table[name].isna().any():
+            row = int(np.flatnonzero(table[name].isna())[0]) + 1
+            faults.append(Fault(_TABLE, "missing; each row needs a value", row, name))
+    wrong = ~table["half"].isin(HALVES) & table["half"].notna()
+    for row in np.flatnonzero(wrong).tolist():
+        problem = f"got '{table['half'].iloc[row]}'; allowed are {join_list(HALVES)}"
+        faults.append(Fault(_TABLE, problem, row + 1, "half"))
+    p = pd.to_numeric(table["p"], errors="coerce")
+    for row in np.flatnonzero(~p.between(0, 1)).tolist():
+        problem = f"got {table['p'].iloc[row]}; allowed are probabilities from 0 to 1"
+        faults.append(Fault(_TABLE, problem, row + 1, "p"))
+    twice = table.duplicated(["model", "mix", *_ITEM])
+    for row in np.flatnonzero(twice).tolist():
+        problem = "an item that this model has in an earlier row; average its answers first"
+        faults.append(Fault(_TABLE, problem, row + 1, "item"))
+    if faults:
+        raise DataError(faults)
+    mixes = list(map(str, table["mix"].drop_duplicates()))
+    if clean not in mixes or len(mixes) < 2:
+        problem = f"mixes are {join_list(mixes)}; needed are '{clean}' and at least one other"
+        raise DataError([Fault(_TABLE, problem, column="mix")])

@@ -1,0 +1,154 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from bayescontam.errors import DataError, UsageError
+from bayescontam.lab.truth import twin_effects
+
+KEYS = ["mix", "benchmark", "effect"]
+
+
+def answers(rng: np.random.Generator, bases: int = 4, items: int = 12) -> pd.DataFrame:
+    """Answers with halves of unequal sizes that differ between bases, and two models of a base."""
+    rows: list[dict[str, Any]] = []
+    for base in range(bases):
+        halves = rng.permutation(["seen"] * (items // 3) + ["unseen"] * (items - items // 3))
+        for mix in ("exact", "clean", "semantic"):
+            for copy in range(1 + (base == 0 and mix == "exact")):
+                for benchmark in ("sums", "others"):
+                    for item in range(items):
+                        half = halves[item] if benchmark == "sums" else "control"
+                        row = {"model": f"{mix}-{base}-{copy}", "base": base, "mix": mix}
+                        row |= {"benchmark": benchmark, "item": f"i{item}", "half": half}
+                        rows.append({**row, "p": rng.random()})
+    return pd.DataFrame(rows)
+
+
+def brute_force(table: pd.DataFrame, mix: str, benchmark: str, effect: str) -> dict[str, float]:
+    """Go through bases and items one by one."""
+    values, variances = [], []
+    for base in sorted(set(table["base"])):
+        by_half: dict[str, list[float]] = {"seen": [], "unseen": [], "control": []}
+        own = table[(table["base"] == base) & (table["benchmark"] == benchmark)]
+        for item in sorted(set(own["item"])):
+            at = own[own["item"] == item]
+            theirs, twins = at[at["mix"] == mix], at[at["mix"] == "clean"]
+            by_half[theirs["half"].iloc[0]].append(theirs["p"].mean() - twins["p"].mean())
+        seen, unseen, control = by_half["seen"], by_half["unseen"], by_half["control"]
+        used = {"total": seen + unseen, "spillover": unseen, "control": control}.get(effect, [])
+        if effect == "direct":
+            values.append(np.mean(seen) - np.mean(unseen))
+            variances.append(
+                np.var(seen, ddof=1) / len(seen) + np.var(unseen, ddof=1) / len(unseen)
+            )
+        else:
+            values.append(np.mean(used))
+            variances.append(np.var(used, ddof=1) / len(used))
+    interval = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    return {
+        "estimate": float(np.mean(values)),
+        "se": float(stats.sem(values)),
+        "low": interval.low,
+        "high": interval.high,
+        "item_se": float(np.sqrt(np.sum(variances)) / len(values)),
+        "bases": len(values),
+    }
+
+
+def test_effects_are_those_of_brute_force() -> None:
+    table = answers(np.random.default_rng(1))
+    found = twin_effects(table, level=90)
+    wanted = [("sums", effect) for effect in ("total", "direct", "spillover")]
+    wanted = [*wanted, ("others", "control")]
+    keys = [(mix, *key) for mix in ("exact", "semantic") for key in wanted]
+    assert list(found[KEYS].itertuples(index=False, name=None)) == keys
+    for row in found.to_dict("records"):
+        expected = brute_force(table, row["mix"], row["benchmark"], row["effect"])
+        assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    # The halves differ between bases: nearly every item is unseen for one of them.
+    assert found.set_index(KEYS)["items"].loc[("exact", "others", "control")] == 12
+
+
+def test_the_total_is_the_spillover_and_the_share_of_the_direct_effect() -> None:
+    found = twin_effects(answers(np.random.default_rng(2)))
+    effect = found[found["mix"] == "semantic"].set_index("effect")["estimate"]
+    assert effect["total"] == pytest.approx(effect["spillover"] + effect["direct"] / 3)
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    table = answers(np.random.default_rng(3))
+    found = twin_effects(table).sort_values(KEYS, ignore_index=True)
+    shuffled = twin_effects(table.sample(frac=1, random_state=1))
+    pd.testing.assert_frame_equal(found, shuffled.sort_values(KEYS, ignore_index=True))
+
+
+def test_intervals_cover_known_effects() -> None:
+    """2,000 tables of five bases; a right formula fails in less than one of 10,000 tests."""
+    tables, bases, items = 2000, 5, 10
+    truth = {"total": 0.16, "direct": 0.08, "spillover": 0.12, "control": 0.02}
+    rng = np.random.default_rng(4)
+    index = pd.MultiIndex.from_product([range(tables), range(bases), range(items)])
+    table, base, item = (index.get_level_values(i).to_numpy() for i in range(3))
+    half = np.select([item < 3, item < 6], ["seen", "unseen"], "control")
+    means = {"seen": 0.20, "unseen": 0.12, "control": 0.02}
+    # Bases differ in each half by their own amounts, and items within bases.
+    gains = rng.normal(0, 0.03, (tables, bases, 3))[table, base, np.minimum(item // 3, 2)]
+    gains += np.vectorize(means.get)(half) + rng.normal(0, 0.03, len(index))
+    columns = {"base": base, "benchmark": table, "item": item, "half": half}
+    rows = [
+        pd.DataFrame({"model": mix, "mix": mix, **columns, "p": p})
+        for mix, p in (("clean", np.full(len(index), 0.45)), ("exact", 0.45 + gains))
+    ]
+    found = twin_effects(pd.concat(rows))
+    known = found["effect"].map(truth)
+    covered = ((found["low"] <= known) & (known <= found["high"])).groupby(found["effect"]).sum()
+    # Four effects, each outside these bounds in 2 of 100,000.
+    least, most = stats.binom.ppf([1e-5, 1 - 1e-5], tables, 0.95)
+    assert set(covered.index) == set(truth)
+    assert covered.between(least, most).all()
+    # The error over items knows nothing of the differences between bases.
+    controls = found[found["effect"] == "control"]
+    assert (controls["item_se"] ** 2).mean() == pytest.approx(0.03**2 / (4 * bases), rel=0.05)
+
+
+def test_one_base_has_no_interval() -> None:
+    found = twin_effects(answers(np.random.default_rng(5), bases=1))
+    assert found[["se", "low", "high"]].isna().all(axis=None)
+    assert found["item_se"].notna().all()
+    assert (found["bases"] == 1).all()
+
+
+def changed(**values: Any) -> pd.DataFrame:
+    """Return a table with a value of its first row changed."""
+    table = answers(np.random.default_rng(6)).astype({"p": object})
+    for name, value in values.items():
+        table.loc[0, name] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (changed().drop(columns=["p", "half"]), "no column 'half', 'p'; needed are 'model'"),
+        (changed(p=1.2), "row 1: p: got 1.2; allowed are probabilities from 0 to 1"),
+        (changed(p=None), "row 1: p: got None; allowed"),
+        (changed(half="third"), "row 1: half: got 'third'; allowed are 'seen', 'unseen'"),
+        (changed(item=None), "row 1: item: missing; each row needs a value"),
+        (changed(item="i1"), "row 2: item: an item that this model has in an earlier row"),
+        (changed(item="new"), "1 items without an answer of the clean twin, the first 'new'"),
+        (changed(half="control"), "item 'i0' of base '0' and mix 'exact' is in several halves"),
+        (changed().query("mix != 'clean'"), "mixes are 'exact', 'semantic'; needed are 'clean'"),
+        (changed().query("mix != 'clean' or base != 2"), "no model of mix 'clean' for '2'"),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_named(table: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        twin_effects(table)
+
+
+def test_a_level_is_a_percentage() -> None:
+    with pytest.raises(UsageError, match="level: got 100; allowed is more than 0"):
+        twin_effects(changed(), level=100)
