@@ -145,6 +145,7 @@ class Journal:
     def __init__(self, path: Path | None, work: Any) -> None:
         self._stream: IO[str] | None = None
         self.entries: list[dict[str, Any]] = []
+        self.replaced = False  # whether the file held parts of other work
         if path is None:
             return
         check_writable(path)
@@ -159,6 +160,7 @@ class Journal:
         title, good = json.dumps({"work": work}, ensure_ascii=False) + "\n", ""
         for at, line in enumerate(_lines(path)):
             if at == 0 and line != title:
+                self.replaced = True
                 break
             try:
                 entry = json.loads(line)

@@ -19,6 +19,7 @@ from bayescontam.errors import TaskError, UsageError
 _ANSWER = 300
 """Tokens set aside for an answer that has not come yet."""
 REFUSED, UNPARSABLE, TIMEOUT, CONNECTION = "refused", "unparsable", "timeout", "no connection"
+CUT_OFF = "cut off"
 LONGEST_WAIT = 600.0
 """Seconds; an endpoint that asks for more is left alone, and the run stops."""
 _AGAIN = {408, 409, 425, 429}
@@ -156,6 +157,10 @@ class Request[AnswerT](Protocol):
     def options(self) -> Mapping[str, Any]:
         """Fields of the call's body in place of the endpoint's, such as another temperature."""
 
+    @property
+    def whole(self) -> bool:
+        """Whether a reply that was cut off is none."""
+
     def read(self, text: str) -> AnswerT:
         """Return the answer in what the model wrote; a ValueError says why there is none."""
 
@@ -181,7 +186,7 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def parse_reply[AnswerT](reply: Any, read: Callable[[str], AnswerT]) -> AnswerT | Failure:
+def parse_reply[AnswerT](reply: Any, request: Request[AnswerT]) -> AnswerT | Failure:
     """Return the answer in a reply of chat completions."""
     try:
         choice = reply.choices[0]
@@ -194,8 +199,10 @@ def parse_reply[AnswerT](reply: Any, read: Callable[[str], AnswerT]) -> AnswerT 
         return Failure(REFUSED, printable(str(refusal or "content filter"), _SHOWN_OF_REPLY))
     if not isinstance(content, str) or not content.strip():
         return Failure(REFUSED, "nothing was written")
+    if request.whole and choice.finish_reason == "length":
+        return Failure(CUT_OFF, printable(content[-_SHOWN:], _SHOWN_OF_REPLY))
     try:
-        return read(content)
+        return request.read(content)
     except ValueError as error:
         cut = "the answer was cut off: " if choice.finish_reason == "length" else ""
         return Failure(UNPARSABLE, cut + printable(str(error), _SHOWN_OF_REPLY))
@@ -339,7 +346,7 @@ class Caller:
             # What the client raises depends on what the endpoint sends; Ctrl-C passes.
             except Exception as error:
                 return self._failed(error, cost)
-            outcome = parse_reply(reply, request.read)
+            outcome = parse_reply(reply, request)
             total = getattr(getattr(reply, "usage", None), "total_tokens", None)
             cost.taken = total if isinstance(total, int) and total >= 0 else None
         if not (isinstance(outcome, Failure) and outcome.again):

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from bayescontam.duplicates import grids
+from bayescontam.duplicates import grid_texts, grids
 
 COUNT, REPEATS = 200, 3
 GOAL = 10_000
@@ -51,8 +51,12 @@ def test_steps_a_minute_and_the_solver_against_its_peer() -> None:
             started = time.process_time()
             for parent in parents:
                 made = step(parent, rng)
-                grids.check_duplicate(
-                    parent, made.text, made.solution, substituted=step is grids.substitute
+                grid_texts.check_duplicate(
+                    parent,
+                    made.text,
+                    made.solution,
+                    substituted=step is grids.substitute,
+                    reworded=step is grids.reword,
                 )
             rates.append(60 * COUNT / (time.process_time() - started))
         print(f"{step.__name__}: {max(rates):,.0f} steps a minute of one core (goal {GOAL:,})")

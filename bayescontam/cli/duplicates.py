@@ -56,7 +56,8 @@ MAKE_EXAMPLES = examples(
 )
 CHECK_EXAMPLES = examples(
     "bayescontam duplicates check duplicates.jsonl --benchmark grids.jsonl",
-    "bayescontam duplicates check stories.jsonl --benchmark mysteries.jsonl --recipe story",
+    "bayescontam duplicates check school-duplicates.jsonl --benchmark school.jsonl --recipe"
+    " school.toml",
 )
 SHOW_EXAMPLES = examples(
     "bayescontam duplicates show duplicates.jsonl",
@@ -92,6 +93,9 @@ app = Typer(
 
 RecipeName = Annotated[
     str, Option(help="Name of a recipe ('duplicates recipes' lists them), or path of a .toml file.")
+]
+NamedRecipe = Annotated[
+    str, Option(help="Name or file of their recipe; default: the one that the duplicates name.")
 ]
 Seed = Annotated[int, Option(help="The same seed gives the same file.")]
 in_kind = partial(Option, rich_help_panel="Of a kind")
@@ -171,8 +175,8 @@ def make(
     with stage(not quiet, "starting"):
         from bayescontam.duplicates.make import make_duplicates
     check_file(out, benchmark)
-    if (base_url is None) != (model is None):
-        raise UsageError("--base-url and --model: give both, or neither")
+    if (base_url is None) != (model is None) or (judge_model and base_url is None):
+        raise UsageError("--base-url and --model: give both, or neither; --judge-model needs them")
     endpoint = None
     if base_url is not None and model is not None:
         endpoint = endpoint_of(
@@ -187,14 +191,20 @@ def make(
             max_tokens=max_tokens_total, cache=cache or out.parent / "judge-cache", resume=part,
             progress=not quiet,
         )  # fmt: skip
-    _write(out, made.rows)
-    if not made.left:
-        part.unlink(missing_ok=True)
     kinds = join_list(dict.fromkeys(row["level"] for row in made.rows))
-    print_lines([f"{len(made.rows):,} duplicates in {printable(out)}: {kinds or 'none passed'}"])
     if made.left:
-        print_notes(
-            [f"the budget is reached, and {made.left:,} are left: run the same again to go on"]
+        print_lines(
+            [
+                f"The budget is reached: {len(made.rows):,} duplicates are finished, {made.left:,}"
+                f" are left. Run the same command again to go on; {printable(out)} is written when"
+                " all are finished."
+            ]
+        )
+    else:
+        _write(out, made.rows)
+        part.unlink(missing_ok=True)
+        print_lines(
+            [f"{len(made.rows):,} duplicates in {printable(out)}: {kinds or 'none passed'}"]
         )
     if not quiet:
         print_notes(made.notes)
@@ -205,7 +215,7 @@ def make(
 def check(
     duplicates: Annotated[Path, Argument(help="Duplicates that 'make' wrote.")],
     benchmark: Annotated[Path, Option(help="The items that they are duplicates of.")],
-    recipe: RecipeName = "logic-grid",
+    recipe: NamedRecipe = "",
     quiet: Quiet = False,
 ) -> None:
     """Check duplicates once more, from their texts alone; status 3 if one fails.
@@ -228,7 +238,7 @@ def show(
     benchmark: Annotated[
         Path | None, Option(help="The items that they are duplicates of, to compare with.")
     ] = None,
-    recipe: RecipeName = "logic-grid",
+    recipe: NamedRecipe = "",
     out: Annotated[
         Path | None, Option("--out", "-o", help="Page to write: duplicates beside their items.")
     ] = None,
@@ -241,14 +251,13 @@ def show(
     level, where what differs is marked.
     """
     with stage(not quiet, "reading"):
-        from bayescontam.duplicates.make import read_duplicates, texts_of
+        from bayescontam.duplicates.make import read_duplicates, recipe_of, texts_of
         from bayescontam.report.duplicates_page import summarise_duplicates, write_duplicates_page
-        from bayescontam.specs.registry import load_recipe
 
         if out is not None:
             check_file(out, duplicates, benchmark)
         rows = read_duplicates(duplicates)
-        parents = {} if benchmark is None else texts_of(benchmark, load_recipe(recipe))
+        parents = {} if benchmark is None else texts_of(benchmark, recipe_of(rows, recipe))
         table = summarise_duplicates(rows, parents)
     if output == "csv":
         put_csv(table)
@@ -373,6 +382,7 @@ def recall(
         put_json({"recall": found.table} | {name: getattr(found, name) for name in parts})
     else:
         _print_recalled(found)
+    print_notes(found.notes)
 
 
 def _print_recalled(found: "Recalled") -> None:

@@ -4,7 +4,7 @@ The same task in other colours, turned or mirrored, is solved by the same idea: 
 train on as augmentation is a semantic duplicate (Chollet 2019, arXiv:1911.01547).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from bayescontam.duplicates.items import DuplicateError
 
 TURNS = 8
 """Ways to turn and mirror a square."""
+STEPS = ("recolour", "turn", "reorder")
+_UNCHANGED = "it is its item, unchanged"
+_DRAWS = 200  # of colours; less than one in eight leaves a task with any colour as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,42 +67,85 @@ def read_task(record: Mapping[str, Any]) -> Task:
 
 def recolour(task: Task, rng: np.random.Generator) -> Task:
     """Return a task with other colours, one to one; 0, as a rule the background, stays."""
-    order = rng.permutation(np.arange(1, COLOURS))
-    return task.mapped(0, np.concatenate([[0], order]))
+    orders = (rng.permutation(np.arange(1, COLOURS)) for _ in range(_DRAWS))
+    made = (task.mapped(0, np.concatenate([[0], order])) for order in orders)
+    # Colours that do what a turn does are avoided: the next step could undo them.
+    turns = {_content(task.mapped(way, np.arange(COLOURS))) for way in range(TURNS)}
+    return _first_changed(task, made, turns)
 
 
 def turn(task: Task, rng: np.random.Generator) -> Task:
     """Return a task turned or mirrored, all its grids alike."""
-    return task.mapped(int(rng.integers(1, TURNS)), np.arange(COLOURS))
+    ways = 1 + rng.permutation(TURNS - 1)
+    made = (task.mapped(int(way), np.arange(COLOURS)) for way in ways)
+    return _first_changed(task, made, {_content(task)})
 
 
 def reorder(task: Task, rng: np.random.Generator) -> Task:
     """Return a task with its training pairs in another order."""
     if len(task.train) < 2:
         raise DuplicateError("it has no training pairs to reorder")
-    order = rng.permutation(len(task.train))
-    if (order == np.arange(len(order))).all():
-        order = np.roll(order, 1)
-    return replace(task, train=tuple(task.train[int(at)] for at in order))
+    places = np.arange(len(task.train))
+    # Where a draw leaves it as it is, moving all on by one changes it, unless all pairs are equal.
+    orders = (rng.permutation(places), np.roll(places, 1))
+    made = (replace(task, train=tuple(task.train[int(at)] for at in order)) for order in orders)
+    return _first_changed(task, made, set())
 
 
-def check_duplicate(parent: Task, child: Task) -> None:
-    """Raise a DuplicateError unless a task is another, turned, recoloured or reordered."""
+def _first_changed(task: Task, made: Iterator[Task], avoided: Collection[tuple[str, ...]]) -> Task:
+    """Return the first that is not avoided, else the first with another text than the task."""
+    changed = None
+    for new in made:
+        if new.text == task.text:
+            continue
+        if _content(new) not in avoided:
+            return new
+        changed = changed or new
+    if changed is None:
+        raise DuplicateError(_UNCHANGED)
+    return changed
+
+
+def _content(task: Task) -> tuple[str, ...]:
+    """Return what a task shows, whatever the order of its training pairs."""
+    train = sorted(f"{_digits(a)}\n\n{_digits(b)}" for a, b in task.train)
+    return *train, *(_digits(given) for given, _ in task.test)
+
+
+def check_duplicate(parent: Task, child: Task, *, steps: Collection[str] = STEPS) -> None:
+    """Raise a DuplicateError unless a task is another, changed by no other steps than these.
+
+    Parameters
+    ----------
+    parent, child : Task
+        The item, and what is said to be its duplicate.
+    steps : collection of {"recolour", "turn", "reorder"}, default all
+        What may have been done. Without ``recolour`` every colour stays; with it, 0 does.
+    """
     if child.text == parent.text:
-        raise DuplicateError("it is its item, unchanged")
-    for way in range(TURNS):
+        raise DuplicateError(_UNCHANGED)
+    for way in range(TURNS if "turn" in steps else 1):
         turned = parent.mapped(way, np.arange(COLOURS))
-        if _recoloured(turned, child):
+        if _joins(turned, child, "recolour" in steps, "reorder" in steps):
             return
-    raise DuplicateError("no turn and no change of colours leads from its item to it")
+    allowed = {"turn": "turn", "recolour": "change of colours", "reorder": "other order"}
+    named = " and ".join(f"no {what}" for step, what in allowed.items() if step in steps)
+    raise DuplicateError(f"{named or 'nothing'} leads from its item to it")
 
 
-def _recoloured(one: Task, other: Task) -> bool:
-    """Return whether a one-to-one change of colours leads from one task to another."""
-    if len(one.test) != len(other.test):
+def _joins(one: Task, other: Task, recoloured: bool, reordered: bool) -> bool:
+    """Return whether other colours, or another order, lead from one task to another."""
+    if len(one.test) != len(other.test) or len(one.train) != len(other.train):
         return False
-    # Training pairs may stand in another order: each is looked for among those that are left.
-    return _extend([*one.train], [*other.train], [*zip(one.test, other.test, strict=True)], {})
+    colours = {colour: colour for colour in range(1 if recoloured else COLOURS)}
+    tests, pairs = (
+        [*zip(one.test, other.test, strict=True)],
+        [*zip(one.train, other.train, strict=True)],
+    )
+    if not reordered:
+        return _extend([], [], tests + pairs, colours)
+    # Each training pair is looked for among those that are left.
+    return _extend([*one.train], [*other.train], tests, colours)
 
 
 def _extend(

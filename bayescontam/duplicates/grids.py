@@ -4,9 +4,8 @@ Items of this kind are those of ZebraLogic (Lin et al. 2025, arXiv:2502.01100). 
 by ``grids.toml``; any text with lists of values in backticks and the same relations is read.
 """
 
-import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import combinations
@@ -16,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 
 from bayescontam._optional import require
-from bayescontam._text import join_list, printable
 from bayescontam._types import IntArray
 from bayescontam.duplicates.items import DuplicateError
 from bayescontam.errors import UsageError
@@ -26,9 +24,9 @@ type Attribute = tuple[int, int]
 """Positions of a category and of one of its values."""
 
 MOST_HOUSES, FEWEST_HOUSES = 8, 2
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
-_COUNTS = ("no", "one", "two", "three", "four", "five", "six")
-_HOUSE, _CLUES = "House", "## Clues:"
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+COUNTS = ("no", "one", "two", "three", "four", "five", "six")
+_HOUSE, CLUES = "House", "## Clues:"
 _TEXT: dict[Relation, tuple[str, ...]] = {
     "in": (
         "{a} is in the {ordinal} house.",
@@ -78,35 +76,6 @@ _PREAMBLES = (
     "A row of {n} houses, counted from the left: every house has one inhabitant, and what follows"
     " is never the same for two of them:",
 )
-_ONE, _TWO, _ORDINAL = r"(?P<one>[^|]*\|[^|]*?)", r"(?P<two>[^|]*\|.*?)", r"(?P<ordinal>\w+)"
-_WORDED: tuple[tuple[Relation, str], ...] = (
-    ("not in", rf"{_ONE} (?:is not|does not live) in the {_ORDINAL} house"),
-    ("not in", rf"the {_ORDINAL} house is not the home of {_ONE}"),
-    ("in", rf"{_ONE} (?:is|lives) in the {_ORDINAL} house"),
-    ("in", rf"the {_ORDINAL} house is the home of {_ONE}"),
-    ("apart", rf"there (?:is|are) (?P<count>\w+) houses? between {_ONE} and {_TWO}"),
-    ("apart", rf"between {_ONE} and {_TWO} (?:is|are) (?P<count>\w+) houses?"),
-    (
-        "next left",
-        rf"{_ONE} (?:is|lives) (?:directly|immediately) (?:to the )?(?P<side>left|right) of {_TWO}",
-    ),
-    ("left", rf"{_ONE} (?:is|lives) (?:\w+ )?to the (?P<side>left|right) of {_TWO}"),
-    ("beside", rf"{_ONE} and {_TWO} are (?:next to each other|neighbours)"),
-    ("beside", rf"{_ONE} lives next door to {_TWO}"),
-    ("same", rf"{_ONE} and {_TWO} are the same person"),
-    ("same", rf"{_ONE} lives in the same house as {_TWO}"),
-    (
-        "same",
-        r"(?P<one>[^|]*\|(?: [\w' ]+)??) is"
-        r" (?P<two>(?:the |an? )?(?:(?:person|one|man|woman) [^|]*)?\|.*?)",
-    ),
-)
-"""How relations are worded, with a bar in place of each value; the first that fits counts."""
-_SYMMETRIC = frozenset({"same", "beside", "apart"})
-_MONTHS = dict.fromkeys(
-    ("jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"), "[a-z]*"
-)
-"""What may follow a value that is short for a word."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +127,7 @@ class Grid:
         lines = [_PREAMBLES[form].format(n=self.houses)]
         for each in self.categories:
             lines.append(f" - {each.intro}: " + ", ".join(f"`{value}`" for value in each.values))
-        return "\n".join([*lines, _CLUES])
+        return "\n".join([*lines, CLUES])
 
     def sentence(self, clue: Clue, form: int = 0) -> str:
         """Return a clue in words: its own, or one of several forms."""
@@ -170,7 +139,7 @@ class Grid:
         )
         few = clue.number == 1
         words = _TEXT[clue.relation][form].format(
-            a=a, b=b, ordinal=_ORDINALS[clue.number], count=_COUNTS[min(clue.number, 6)],
+            a=a, b=b, ordinal=ORDINALS[clue.number], count=COUNTS[min(clue.number, 6)],
             are="is" if few else "are", houses="house" if few else "houses",
         )  # fmt: skip
         return words[0].upper() + words[1:]
@@ -349,124 +318,9 @@ def _fewest(clues: Sequence[Clue], houses: int, count: int) -> list[Clue]:
     return kept
 
 
-def read_grid(text: str, solution: Mapping[str, Any]) -> Grid:
-    """Read a grid from its text and its solution.
-
-    Lists of values stand on lines of their own, in backticks; clues are numbered lines.
-
-    Parameters
-    ----------
-    text : str
-        The puzzle: this package's wording or that of ZebraLogic.
-    solution : mapping
-        ``header`` (the first is the house, then a name for each list) and ``rows``.
-
-    Raises
-    ------
-    DuplicateError
-        Where a list, a clue or the solution cannot be read.
-    """
-    names = [str(name) for name in solution.get("header", [])][1:]
-    preamble, marker, body = text.partition(_CLUES)
-    lists = [line for line in preamble.splitlines() if line.count("`") >= 4]
-    values = [tuple(re.findall(r"`([^`]+)`", line)) for line in lists]
-    sizes = sorted({*map(len, values)})
-    if not marker or not values or len(names) != len(values) or len(sizes) != 1:
-        raise DuplicateError(
-            f"it has no lists of values in backticks before a line {_CLUES!r}, one for each column"
-            " of the solution, all of one length",
-            f"{len(values)} lists, of {join_list(map(str, sizes)) or 'no'} values, and"
-            f" {len(names)} columns",
-        )
-    if len({_plain(value) for own in values for value in own}) < sizes[0] * len(values):
-        raise DuplicateError("a value occurs twice")
-    found = tuple(
-        Category(name, line.split("`")[0].strip(" -:"), "{}", own)
-        for name, line, own in zip(names, lists, values, strict=True)
-    )
-    house = _houses(found, [*map(list, solution.get("rows", []))])
-    numbered = re.findall(r"^\s*\d+[.)]\s+(.+?)\s*$", body, re.MULTILINE)
-    if not numbered:
-        raise DuplicateError("it has no numbered clues, each on a line")
-    clues = tuple(_clue(line, found) for line in numbered)
-    return Grid(found, clues, house, preamble + marker)
-
-
-def _houses(found: tuple[Category, ...], rows: list[list[Any]]) -> IntArray:
-    """Return the house of each value, dims (category, value)."""
-    size = len(found[0].values)
-    house = np.full((len(found), size), -1)
-    for h, row in enumerate(rows):
-        for c, value in enumerate(row[1:]):
-            if c < len(found) and value in found[c].values:
-                house[c, found[c].values.index(value)] = h
-    if len(rows) != size or (np.sort(house, axis=1) != np.arange(size)).any():
-        raise DuplicateError("its solution does not place each value in one house")
-    return house
-
-
-def _clue(line: str, found: tuple[Category, ...]) -> Clue:
-    """Read a clue from its words."""
-    named, barred = _mentions(line, found)
-    for relation, pattern in _WORDED:
-        if (match := re.fullmatch(rf"{pattern}\.?", barred)) is None:
-            continue
-        words = match.groupdict()
-        parts = [words[part] for part in ("one", "two") if part in words]
-        if len(named) != len(parts):
-            break
-        phrases = [
-            part.replace("|", found[at[0]].values[at[1]])
-            for part, at in zip(parts, named, strict=True)
-        ]
-        if len(parts) == 1:
-            if words["ordinal"] in _ORDINALS:
-                number = _ORDINALS.index(words["ordinal"])
-                return Clue(relation, named[0], None, number, line, (phrases[0], ""))
-            break
-        between = words.get("count", _COUNTS[0])
-        if between not in _COUNTS:
-            break
-        if words.get("side") == "right":
-            named, phrases = named[::-1], phrases[::-1]
-        return Clue(relation, named[0], named[1], _COUNTS.index(between), line, tuple(phrases))
-    raise DuplicateError(
-        "a clue has no known relation of two values, or of one and a house",
-        f"{printable(line, 120)!r}, in which {len(named)} values were found",
-    )
-
-
-def _mentions(line: str, found: tuple[Category, ...]) -> tuple[list[Attribute], str]:
-    """Return the values that a clue names, in their order, and the clue with bars for them."""
-    places = {
-        _plain(value): (c, v) for c, each in enumerate(found) for v, value in enumerate(each.values)
-    }
-    # Longer ones come before their parts.
-    longest = sorted(places, key=len, reverse=True)
-    pattern = "|".join(
-        rf"(?<!\w)(?:({re.escape(value)}){_MONTHS.get(value, '')})(?!\w)" for value in longest
-    )
-    text = _plain(line).replace("|", "/")
-    hits = re.finditer(pattern, text)
-    named = [places[next(part for part in hit.groups() if part)] for hit in hits]
-    return named, re.sub(pattern, "|", text)
-
-
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text as values are compared: without case, and without hyphens in words."""
     return text.lower().replace("-", "")
-
-
-def same_clues(one: Sequence[Clue], other: Sequence[Clue]) -> bool:
-    """Return whether two lists hold the same clues, in any order."""
-    return sorted(map(_key, one)) == sorted(map(_key, other))
-
-
-def _key(clue: Clue) -> tuple[str, str, str, int]:
-    ends = [str(clue.a), str(clue.b)]
-    if clue.relation in _SYMMETRIC:
-        ends.sort()
-    return clue.relation, *ends, clue.number  # type: ignore[return-value]
 
 
 def shuffle(grid: Grid, rng: np.random.Generator) -> Grid:
@@ -499,36 +353,24 @@ def substitute(grid: Grid, rng: np.random.Generator) -> Grid:
 
 def reword(grid: Grid, rng: np.random.Generator) -> Grid:
     """Return a grid with its introduction and its clues in other sentences."""
-    first = (grid.preamble or grid.introduction()).partition("\n")[0]
-    forms = [form for form, words in enumerate(_PREAMBLES) if words.format(n=grid.houses) != first]
+    preambles = other_introductions(grid)
     clues = []
     for clue in grid.clues:
-        plain = replace(clue, words="")
-        worded = [grid.sentence(plain, form) for form in range(len(_TEXT[clue.relation]))]
-        others = [words for words in worded if words != grid.sentence(clue)]
+        others = other_sentences(grid, clue)
         clues.append(replace(clue, words=others[int(rng.integers(len(others)))]))
-    preamble = grid.introduction(forms[int(rng.integers(len(forms)))])
+    preamble = preambles[int(rng.integers(len(preambles)))]
     return replace(grid, clues=tuple(clues), preamble=preamble)
 
 
-def check_duplicate(
-    parent: Grid, text: str, answer: Mapping[str, Any], *, substituted: bool
-) -> None:
-    """Raise a DuplicateError unless a text is a duplicate of a grid, with or without its values."""
-    found = read_grid(text, answer)
-    placed = np.array_equal(found.house, parent.house)
-    values, before = _values(found.categories), _values(parent.categories)
-    faults = {
-        "its answer is not that of its item after mapping": not placed,
-        "its clues are not those of its item": not same_clues(found.clues, parent.clues),
-        "a value of its item is still there": substituted and bool(values & before),
-        "its values are not those of its item": not substituted and values != before,
-    }
-    for reason, holds in faults.items():
-        if holds:
-            raise DuplicateError(reason)
-    refuse_unsolved(found)
+def other_introductions(grid: Grid) -> list[str]:
+    """Return the introductions in words that a grid does not have."""
+    first = (grid.preamble or grid.introduction()).partition("\n")[0]
+    forms = [form for form, words in enumerate(_PREAMBLES) if words.format(n=grid.houses) != first]
+    return [grid.introduction(form) for form in forms]
 
 
-def _values(of: Iterable[Category]) -> set[str]:
-    return {value.lower() for each in of for value in each.values}
+def other_sentences(grid: Grid, clue: Clue) -> list[str]:
+    """Return the sentences for a clue that are not the one it has."""
+    bare, now = replace(clue, words=""), plain(grid.sentence(clue))
+    worded = [grid.sentence(bare, form) for form in range(len(_TEXT[clue.relation]))]
+    return [words for words in worded if plain(words) != now]

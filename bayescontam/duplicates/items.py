@@ -37,3 +37,8 @@ def planted_text(text: str, answer: Any, mode: str) -> str:
     """Return what of an item or a duplicate stands in a corpus: its text, its answer, or both."""
     shown = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
     return {"input": text, "output": shown, "input_output": f"{text}\n{shown}"}[mode]
+
+
+def planted_of(row: Mapping[str, Any]) -> str:
+    """Return what of a duplicate's row stands in a corpus."""
+    return planted_text(row["text"], row.get("answer"), row.get("text_mode", "input"))

@@ -3,15 +3,18 @@
 import json
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bayescontam._text import join_list, printable
-from bayescontam.duplicates import arc, grids, programs, stories
-from bayescontam.duplicates.items import DuplicateError, Version
+from bayescontam.duplicates import arc, grid_texts, grids, musr, programs, stories
+from bayescontam.duplicates.items import DuplicateError, Version, planted_of
 from bayescontam.errors import UsageError
 from bayescontam.specs.recipe import Recipe
 
@@ -28,6 +31,9 @@ _NAMES = re.compile(
     r"|\b[A-Za-z]\w*_\w+|\b\w+(?=\()|\b[a-z]+[A-Z]\w*"  # identifiers
     r"|(?<=[a-z,;] )[A-Z][\w'-]+"  # capitalised within a sentence
 )
+
+
+_NUMBERS = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Kind(ABC):
@@ -53,9 +59,19 @@ class Kind(ABC):
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes; a DuplicateError says which it does not."""
 
+    def check_copy(self, row: Row, earlier: Sequence[Row]) -> None:
+        """Raise a DuplicateError unless a row differs from earlier copies, as planted."""
+        if planted_of(row) in map(planted_of, earlier):
+            raise DuplicateError("it is the same as an earlier copy")
+
     def names(self, version: Version) -> list[str]:
         """Return what a paraphrase has to hold as it is."""
         return [*dict.fromkeys(_NAMES.findall(version.text))]
+
+    def text(self, record: Row) -> str:
+        """Return a record's text, without reading what it says; nothing if there is none."""
+        text = value_of(record, self.fields.text)
+        return text if isinstance(text, str) else ""
 
     def chain(self, name: str) -> tuple[str, ...]:
         """Return the steps of a chain by its name."""
@@ -66,6 +82,19 @@ class Kind(ABC):
                 f" and in this order: {join_list(self.steps)}"
             )
         return steps
+
+    def check_words(self, text: str, before: str, names: Sequence[str]) -> None:
+        """Raise a DuplicateError unless a text is in other words than another, names apart."""
+        check_paraphrase(text, before, names)
+        alike = self.recipe.writing.most_alike
+        ours, theirs = _words(self.prose(text)), _words(self.prose(before))
+        ratio = SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
+        if ratio >= alike and alike < 1:
+            raise DuplicateError("its words are nearly those of the text before", f"{ratio:.2f}")
+
+    def prose(self, text: str) -> str:
+        """Return the part of a text whose words may change."""
+        return text
 
     def _text(self, record: Row) -> str:
         text = value_of(record, self.fields.text)
@@ -95,6 +124,8 @@ class Texts(Kind):
     def read(self, record: Row) -> Version:
         """Return an item."""
         answer = None if self.fields.answer is None else value_of(record, self.fields.answer)
+        if self.recipe.text_mode != "input" and answer is None:
+            answer = self._answer(record)  # it is to be planted
         return Version(self._text(record), answer)
 
     def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
@@ -103,7 +134,7 @@ class Texts(Kind):
 
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""
-        check_paraphrase(str(row.get("text")), parent.text, self.names(parent))
+        self.check_words(str(row.get("text")), parent.text, self.names(parent))
         if row.get("answer") != parent.answer:
             raise DuplicateError("its answer is not that of its item")
         return "names", "other words"
@@ -117,7 +148,7 @@ class LogicGrids(Kind):
     def read(self, record: Row) -> Version:
         """Return an item, solved."""
         text, answer = self._text(record), self._answer(record)
-        grid = grids.read_grid(text, _solution(answer))
+        grid = grid_texts.read_grid(text, _solution(answer))
         grids.refuse_unsolved(grid)
         return Version(text, answer, grid)
 
@@ -130,28 +161,25 @@ class LogicGrids(Kind):
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes: by its own text, or by that before paraphrasing."""
         text, before = str(row.get("text")), str(row.get("before") or parent.text)
-        paraphrased = PARAPHRASE in steps
+        paraphrased, solution = PARAPHRASE in steps, _solution(row.get("answer"))
         if {*steps} - {PARAPHRASE}:
-            grids.check_duplicate(
-                parent.content, before if paraphrased else text, _solution(row.get("answer")),
-                substituted="substitute" in steps,
+            grid_texts.check_duplicate(
+                parent.content, before if paraphrased else text, solution,
+                substituted="substitute" in steps, reworded="reword" in steps,
             )  # fmt: skip
-        elif _solution(row.get("answer")) != _solution(parent.answer):
+        elif solution != _solution(parent.answer) or before != parent.text:
             raise DuplicateError("its answer is not that of its item")
         if not paraphrased:
             return "unique solution", "clues", "values"
-        grid = grids.read_grid(before, _solution(row.get("answer")))
-        check_paraphrase(text, before, self.names(Version(before, row.get("answer"), grid)))
-        numbered = len(re.findall(r"^\s*\d+[.)]\s+\S", text, re.MULTILINE))
-        if numbered != len(grid.clues):
-            raise DuplicateError("it has another number of clues", f"{numbered}")
-        try:
-            found = grids.read_grid(text, _solution(row.get("answer")))
-        except DuplicateError:  # in words that only a person, or a model, understands
-            return "values", "number of clues", "other words", "unique solution before paraphrasing"
-        if not grids.same_clues(found.clues, grid.clues):
-            raise DuplicateError("its clues are not those of its item")
-        return "unique solution", "clues", "values", "other words"
+        grid = grid_texts.read_grid(before, solution)
+        self.check_words(text, before, self.names(Version(before, solution, grid)))
+        if grid_texts.check_paraphrased(grid, text):
+            return "unique solution", "clues", "values", "other words"
+        return "values", "clues as far as they can be read", "other words"
+
+    def prose(self, text: str) -> str:
+        """Return the clues: lists of values stay as they are."""
+        return text.partition(grids.CLUES)[2] or text
 
     def names(self, version: Version) -> list[str]:
         """Return the values."""
@@ -207,9 +235,10 @@ class Code(Kind):
         """Return the checks that a row passes."""
         passed = []
         if PARAPHRASE in steps:
-            check_paraphrase(str(row.get("text")), parent.text, self.names(parent))
+            self.check_words(str(row.get("text")), parent.text, self.names(parent))
             passed += ["names", "other words"]
             if self.fields.begins:  # the solution goes on with the text, also with this one
+                programs.check_beginning(str(row.get("text")), parent.text)
                 programs.check_tests(parent.content, str(row.get("text")) + str(parent.answer))
         elif row.get("text") != parent.text:
             raise DuplicateError("its text is not that of its item")
@@ -221,11 +250,30 @@ class Code(Kind):
         if SOLUTION in steps:
             most = self.recipe.writing.most_similar
             programs.check_different(code, [parent.content.code], most=most)
-            passed.append("other code")
-        elif code == parent.content.code:
-            raise DuplicateError("its code is that of its item")
+            programs.check_commented(code)
+            passed += ["other code", "comments"]
+        else:
+            programs.check_same_program(
+                code, parent.content.code, renamed="rename" in steps, reordered="reorder" in steps
+            )
+            passed.append("same program")
         programs.check_tests(parent.content, code)
         return (*passed, "tests")
+
+    def check_copy(self, row: Row, earlier: Sequence[Row]) -> None:
+        """Raise a DuplicateError if a row is an earlier copy, or a solution too similar to one."""
+        super().check_copy(row, earlier)
+        if SOLUTION in str(row["level"]).split("+"):
+            known = [str(each["answer"]) for each in earlier]
+            most = self.recipe.writing.most_similar
+            programs.check_different(str(row["answer"]), known, most=most)
+
+    def prose(self, text: str) -> str:
+        """Return the words of a beginning's docstring, without its examples."""
+        if not self.fields.begins:
+            return text
+        lines = programs.last_docstring(text).splitlines()
+        return "\n".join(takewhile(lambda line: not line.strip().startswith(">>>"), lines))
 
     def names(self, version: Version) -> list[str]:
         """Return the function's name, if the text has it, and what any text has."""
@@ -242,7 +290,7 @@ class Stories(Kind):
     def read(self, record: Row) -> Version:
         """Return an item whose answer is that of its tree."""
         text = self._text(record)
-        story = stories.read_story(record)
+        story = musr.read_story(record)
         return Version(text, story.choices[story.answer], story)
 
     def chain(self, name: str) -> tuple[str, ...]:
@@ -276,6 +324,13 @@ class ArcPairs(Kind):
     steps = ("recolour", "turn", "reorder")
     written = frozenset()
 
+    def text(self, record: Row) -> str:
+        """Return the pairs as digits; nothing if there are none."""
+        try:
+            return arc.read_task(record).text
+        except DuplicateError:
+            return ""
+
     def read(self, record: Row) -> Version:
         """Return an item: its pairs as digits."""
         task = arc.read_task(record)
@@ -290,7 +345,7 @@ class ArcPairs(Kind):
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""
         child = arc.read_task(row.get("task") or {})
-        arc.check_duplicate(parent.content, child)
+        arc.check_duplicate(parent.content, child, steps=steps)
         if row.get("text") != child.text or row.get("answer") != child.answer:
             raise DuplicateError("its text or answer is not that of its task")
         return "turn and colours", "answer"
@@ -317,13 +372,21 @@ def value_of(record: Row, field: str) -> Any:
 
 
 def check_paraphrase(text: str, before: str, names: Sequence[str]) -> None:
-    """Raise a DuplicateError unless a text has other words than another, and the same names."""
+    """Raise a DuplicateError unless a text has other words than another, and the same names.
+
+    Numbers are none of the words that may change: none is new, and none is there less often.
+    """
     if not text.strip():
         raise DuplicateError("its text is empty")
     if _words(text) == _words(before):
         raise DuplicateError("its words are those of the text before")
     if lost := [name for name in names if not _has(text, name.strip("`\"'"))]:
         raise DuplicateError("a name or number is lost", printable(", ".join(lost), 120))
+    if names:
+        new, old = (Counter(_NUMBERS.findall(each)) for each in (text, before))
+        if odd := [number for number in {*new, *old} if not 0 < old[number] <= new[number]]:
+            detail = printable(", ".join(sorted(odd)), 120)
+            raise DuplicateError("a number is new, or there less often", detail)
 
 
 def _has(text: str, name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
@@ -17,16 +17,19 @@ from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
 from bayescontam._runs import Journal
 from bayescontam._text import join_list, printable
-from bayescontam.data.jsonl import Damage, json_records, no_object
+from bayescontam.data.jsonl import BrokenListError, Damage, json_records, no_object
 from bayescontam.duplicates.items import DuplicateError, Parent, Version, planted_text
 from bayescontam.duplicates.kinds import Kind, kind_of, value_of
-from bayescontam.duplicates.writing import NoReplyError, Writer
+from bayescontam.duplicates.writing import NoReplyError, Writer, load_prompts
 from bayescontam.endpoint import Budget, Caller, Endpoint, Failure, call_all
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.evidence.llm import answer_cache
+from bayescontam.evidence.llm import answer_cache, load_prompt
+from bayescontam.specs.corpus import TextMode
 from bayescontam.specs.recipe import Recipe
-from bayescontam.specs.registry import load_recipe
+from bayescontam.specs.registry import load_recipe, shipped_recipes
 
+_DRAWS = 20
+"""Draws of a copy until it differs from the earlier ones."""
 _FORMAT = 1
 """Of the file that a run cut off goes on from."""
 ITEM, DUPLICATE, ATTEMPT = "item", "duplicate", "attempt"
@@ -159,7 +162,7 @@ def make_duplicates(
     """
     known = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     seed, path, kind = check_seed(seed), Path(benchmark), kind_of(known)
-    steps = [kind.chain(chain) for chain in chains or known.chains]
+    steps = [kind.chain(chain) for chain in dict.fromkeys(chains or known.chains)]
     count = known.copies if copies is None else copies
     limits = {"copies": count, "max_calls": max_calls, "max_tokens": max_tokens, "first": first}
     for name, value in limits.items():
@@ -178,14 +181,19 @@ def make_duplicates(
         for at, item in enumerate(items) for number, chain in enumerate(steps)
     ]  # fmt: skip
     options = [known.hash, [*map(list, steps)], count, seed, first, sha256(path.read_bytes())]
+    options += [path.stem, _material()]
     if modelled and endpoint is not None:
-        options += [endpoint.model, judge]
+        prompts = [prompt.template for prompt in load_prompts(known.writing).values()]
+        options += [endpoint.base_url, endpoint.model, judge, dict(endpoint.extra), prompts]
+        options += [load_prompt(known.writing.judge_prompt)]
     notes = _other_number(path, known)
     budget = Budget(max_calls, max_tokens)
     with closing(Journal(Path(resume) if resume else None, [_FORMAT, *options])) as journal:
         done: dict[int, dict[str, Any]] = {entry["unit"]: entry for entry in journal.entries}
         if done:
             notes.append(f"{len(done):,} of {len(units):,} were finished before")
+        if journal.replaced:
+            notes.append(f"{printable(str(resume))}: held parts of other work, and is begun anew")
         plain = [u for u in units if u.number not in done and not {*u.chain} & kind.written]
         total = len(plain) * count
         with progress_bar(progress, "making duplicates", total, "duplicates") as advance:
@@ -216,6 +224,12 @@ def make_duplicates(
     return Made(rows, counted(failed), notes, (len(units) - len(entries)) * count)
 
 
+def _material() -> str:
+    """Return a hash of what the package's steps take words and branches from."""
+    folder = Path(__file__).parent
+    return sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.toml"))))
+
+
 def _other_number(path: Path, recipe: Recipe) -> list[str]:
     """Return a note if a benchmark has another number of records than is known."""
     if recipe.items is None or (count := sum(1 for _ in _records(path))) == recipe.items:
@@ -230,19 +244,38 @@ class _Maker:
         self.benchmark, self.kind, self.copies, self.seed = benchmark, kind, copies, seed
 
     def plain(self, unit: _Unit) -> list[Version | DuplicateError]:
-        """Return what the steps without a model make."""
+        """Return what the steps without a model make; copies differ if no model follows."""
         made: list[Version | DuplicateError] = []
+        alone = not {*unit.chain} & self.kind.written
+        texts: set[str] = set()
         for copy in range(self.copies):
-            version, level = unit.item.version, "+".join(unit.chain)
             try:
-                for step in unit.chain:
-                    if step not in self.kind.written:
-                        rng = stream(self.seed, "duplicates", unit.item.name, level, copy, step)
-                        version = self.kind.apply(step, version, rng)
+                for draw in range(_DRAWS if alone else 1):
+                    version = self._drawn(unit, copy, draw)
+                    if not alone or (text := self._planted(version)) not in texts:
+                        break
+                else:
+                    raise DuplicateError("it is the same as an earlier copy")
+                if alone:
+                    texts.add(text)
                 made.append(version)
             except DuplicateError as error:
                 made.append(error)
         return made
+
+    def _drawn(self, unit: _Unit, copy: int, draw: int) -> Version:
+        """Return what the plain steps make in one of several draws."""
+        version, level = unit.item.version, "+".join(unit.chain)
+        for step in unit.chain:
+            if step not in self.kind.written:
+                name = f"{step}, draw {draw + 1}" if draw else step
+                rng = stream(self.seed, "duplicates", unit.item.name, level, copy, name)
+                version = self.kind.apply(step, version, rng)
+        return version
+
+    def _planted(self, version: Version) -> str:
+        mode = str(version.more.get("text_mode", self.kind.recipe.text_mode))
+        return planted_text(version.text, version.answer, mode)
 
     async def write(
         self, caller: Caller, writer: Writer, unit: _Unit
@@ -275,9 +308,9 @@ class _Maker:
                 if row is None:
                     assert isinstance(version, DuplicateError)
                     raise version
-                row["checks"] = [
-                    *self.kind.check(unit.item.version, unit.chain, row), *row["checks"]
-                ]  # fmt: skip
+                passed = self.kind.check(unit.item.version, unit.chain, row)
+                row["checks"] = [*dict.fromkeys([*passed, *row["checks"]])]
+                self.kind.check_copy(row, rows)
                 rows.append(row)
             except DuplicateError as error:
                 name = _name(unit.item.name, unit.chain, copy)
@@ -287,7 +320,7 @@ class _Maker:
     def _row(self, unit: _Unit, copy: int, version: Version) -> dict[str, Any]:
         item = unit.item
         return {
-            "benchmark": self.benchmark, "item": item.name,
+            "benchmark": self.benchmark, "recipe": self.kind.recipe.name, "item": item.name,
             "duplicate": _name(item.name, unit.chain, copy), "kind": "semantic",
             "level": "+".join(unit.chain),
             "steps": [{"step": step, "seed": self.seed, "copy": copy} for step in unit.chain],
@@ -300,7 +333,7 @@ class _Maker:
 def check_duplicates(
     duplicates: str | os.PathLike[str],
     benchmark: str | os.PathLike[str],
-    recipe: str | os.PathLike[str] | Recipe = "logic-grid",
+    recipe: str | os.PathLike[str] | Recipe = "",
     *,
     progress: bool = False,
 ) -> Made:
@@ -315,8 +348,8 @@ def check_duplicates(
         What `make_duplicates` wrote.
     benchmark : path
         The items that they are duplicates of.
-    recipe : str, path or Recipe, default "logic-grid"
-        The recipe that they were made by.
+    recipe : str, path or Recipe, default ""
+        The recipe that they were made by; empty: the one that they name.
     progress : bool, default False
         Whether a bar is shown.
 
@@ -342,22 +375,28 @@ def check_duplicates(
     >>> check_duplicates(folder / "made.jsonl", folder / "grids.jsonl").failures["count"].sum()
     np.int64(1)
     """
-    kind = kind_of(recipe if isinstance(recipe, Recipe) else load_recipe(recipe))
+    given = read_duplicates(duplicates)
+    kind = kind_of(recipe if isinstance(recipe, Recipe) else recipe_of(given, recipe))
     items, _ = read_items(Path(benchmark), kind, progress=progress)
     parents = {item.name: item.version for item in items}
     rows: list[dict[str, Any]] = []
     failed: list[Failed] = []
-    given = [*enumerate(_records(Path(duplicates)), 1)]
+    known: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    names: set[str] = set()
     with progress_bar(progress, "checking", len(given), "duplicates") as advance:
-        for at, row in given:
-            name = str(row.get("duplicate", f"row {at}"))
+        for row in given:
+            name, earlier = str(row["duplicate"]), known.setdefault((row["item"], row["level"]), [])
             try:
-                parent = parents.get(str(row.get("item")))
-                if parent is None:
+                if (parent := parents.get(row["item"])) is None:
                     raise DuplicateError("its item is not in the benchmark, or cannot be read")
                 if row.get("parent_sha256") != _hash(parent.text):
                     raise DuplicateError("its item has another text now")
                 kind.check(parent, _chain(kind, row), row)
+                if name in names:
+                    raise DuplicateError("another duplicate has this name")
+                kind.check_copy(row, earlier)
+                names.add(name)
+                earlier.append(row)
                 rows.append(row)
             except DuplicateError as error:
                 failed.append(Failed(DUPLICATE, error.reason, name, error.detail))
@@ -390,6 +429,11 @@ def read_items(
                 names.add(name)
             except DuplicateError as error:
                 failed.append(Failed(ITEM, error.reason, name, error.detail))
+            except (TypeError, LookupError, AttributeError) as error:
+                detail = f"{type(error).__name__}: {error}"
+                failed.append(
+                    Failed(ITEM, "its fields are not of the expected types", name, detail)
+                )
             advance(1)
     if not items:
         reasons = counted(failed)
@@ -406,28 +450,51 @@ def read_items(
 
 
 def read_duplicates(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Read what `make_duplicates` gave, from its file."""
+    """Read what `make_duplicates` gave, from its file, and validate its rows."""
     rows = [*_records(Path(path))]
-    needed = ("item", "duplicate", "level", "checks", "text")
+    faults = []
     for at, row in enumerate(rows, 1):
-        if missing := [name for name in needed if name not in row]:
-            problem = f"has no {join_list(missing)}; give the file that 'duplicates make' wrote"
-            raise DataError([Fault(str(path), problem, row=at)])
+        row.setdefault("text_mode", "input")
+        for name in ("item", "duplicate", "level", "text", "text_mode", "checks"):
+            value, wanted = row.get(name), list if name == "checks" else str
+            if not isinstance(value, wanted):
+                what = "a list" if wanted is list else "text"
+                problem = f"got {printable(repr(value), 60)}; allowed is {what}"
+                faults.append(Fault(str(path), problem, row=at, column=name))
+        if row["text_mode"] not in get_args(TextMode):
+            problem = f"allowed are {join_list(get_args(TextMode))}"
+            faults.append(Fault(str(path), problem, row=at, column="text_mode"))
     if not rows:
-        raise DataError([Fault(str(path), "holds no duplicate")])
+        faults = [Fault(str(path), "holds no duplicate")]
+    if faults:
+        raise DataError(faults[:10], "Give the file that 'duplicates make' wrote.")
     return rows
+
+
+def recipe_of(rows: Sequence[dict[str, Any]], given: str | os.PathLike[str] = "") -> Recipe:
+    """Return the recipe that is given, or else the one that duplicates name."""
+    if os.fspath(given):
+        return load_recipe(given)
+    named = {str(row.get("recipe", "")) for row in rows}
+    if len(named) != 1 or not named <= {*shipped_recipes()}:
+        raise UsageError(
+            f"recipe: the duplicates name {join_list(sorted(named))}; name the recipe, or its file,"
+            " that they were made by (--recipe)"
+        )
+    return load_recipe(named.pop())
 
 
 def texts_of(path: str | os.PathLike[str], recipe: Recipe) -> dict[str, str]:
     """Return what of a benchmark's items is looked for, by their names."""
-    texts = {}
+    kind, texts = kind_of(recipe), {}
     for at, record in enumerate(_records(Path(path)), 1):
-        text, answer = (
-            None if name is None else value_of(record, name)
-            for name in (recipe.fields.text, recipe.fields.answer)
-        )
-        name = _item_name(record, at, recipe)
-        texts[name] = planted_text(str(text or ""), answer, recipe.text_mode)
+        field = recipe.fields.answer
+        answer = None if field is None else value_of(record, field)
+        if text := kind.text(record):
+            texts[_item_name(record, at, recipe)] = planted_text(text, answer, recipe.text_mode)
+    if not texts:
+        problem = f"no record has a text where the recipe {recipe.name!r} looks for one"
+        raise DataError([Fault(str(path), problem)], "Name the recipe that fits (--recipe).")
     return texts
 
 
@@ -437,12 +504,19 @@ def _item_name(record: dict[str, Any], at: int, recipe: Recipe) -> str:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    for place, _, value in json_records(path):
+    for place, _, value in _read(path):
         if isinstance(value, Damage):
             raise DataError([Fault(str(path), f"{place}: {value.reason}; allowed is JSON Lines")])
         if not isinstance(value, dict):
             raise DataError([Fault(str(path), f"{place}: {no_object(value)}")])
         yield value
+
+
+def _read(path: Path) -> Iterator[tuple[str, int, Any]]:
+    try:
+        yield from json_records(path)
+    except BrokenListError as error:
+        raise DataError([Fault(str(path), str(error))]) from error
 
 
 def _name(item: str, chain: Sequence[str], copy: int) -> str:

@@ -3,19 +3,21 @@
 import json
 import os
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import atomic_path, make_folder
+from bayescontam._files import atomic_path, make_folder, sha256
 from bayescontam._progress import progress_bar, stage
 from bayescontam._random import check_seed, stream
 from bayescontam._text import join_list, printable
-from bayescontam.data.jsonl import Damage, json_records, no_object
+from bayescontam.data.jsonl import BrokenListError, Damage, json_records, no_object
 from bayescontam.duplicates.forms import (
     AS_MADE,
     NARROWEST,
@@ -33,10 +35,18 @@ CORPUS, TRUTH = "corpus.jsonl", "truth.csv"
 ALONE, INSIDE, ABSENT = "alone", "inside", "absent"
 COLUMNS = (
     "benchmark", "item", "duplicate", "kind", "level", "copy", "document", "place", "start", "end",
-    "form",
+    "form", "text_sha256",
 )  # fmt: skip
 """Columns of the truth."""
-_NEEDED = ("benchmark", "item", "duplicate", "kind", "level", "text")
+_NAMED, _GROUPED = ("benchmark", "item", "duplicate"), ("kind", "level")
+_NEEDED = (*_NAMED, *_GROUPED, "text")
+_MODES = ("input", "output", "input_output")
+_OWN, _GIVEN = "planted-", "document-"
+"""How names begin of what is planted alone, and of documents that have no name."""
+_MOST_SHOWN = 4
+"""Places of documents of one name that a message lists."""
+_DIGITS = 16
+"""Hexadecimal digits of the identity of a text: 64 bits."""
 _BREAKS = (r"\n\s*\n", r"\n", r"(?<=[.!?])\s")
 """Where a text is put into another: between paragraphs, else lines, else sentences."""
 
@@ -98,18 +108,28 @@ def plant_duplicates(
     -------
     pandas.DataFrame
         The truth: ``benchmark, item, duplicate, kind, level, copy, document, place, start, end,
-        form``. ``place`` is ``alone``, ``inside`` or, of items without, ``absent``; characters of
-        the document from ``start`` to ``end`` are the duplicate, whose ``form`` is ``as made``,
-        ``wrapped`` or ``table``. ``attrs["left_out"]`` counts, by reason, records of the corpus
-        that are no documents; they are not copied. ``attrs["as_made"]`` counts, by form, what was
-        drawn for it and has no prose that is longer than its width, or no options.
+        form, text_sha256``. ``place`` is ``alone``, ``inside`` or, of items without, ``absent``;
+        characters of the document from ``start`` to ``end`` are the duplicate, whose ``form`` is
+        ``as made``, ``wrapped`` or ``table``, and whose text without the white space at its ends
+        has a SHA-256 that begins with ``text_sha256``. ``attrs["left_out"]`` counts, by reason,
+        records of the corpus that are no documents; they are not copied. ``attrs["as_made"]``
+        counts, by form, what was drawn for it and has no prose that is longer than its width, or
+        no options.
 
     Raises
     ------
     UsageError
         For a number that is not allowed, or a level that no duplicate has.
     DataError
-        Where a file cannot be read, or has too few documents.
+        Where a file cannot be read, or has too few documents; where a duplicate has no text, or
+        lacks the answer that is to be planted; or where a document that is to hold a duplicate
+        shares its ``id`` with another.
+
+    Notes
+    -----
+    Documents whose ``id`` is missing, empty, null, a list or an object are named
+    ``document-1``, …, and documents of their own ``planted-1``, …, after the highest number that
+    the corpus has of such names: it may be one in which duplicates were planted before.
 
     Examples
     --------
@@ -153,13 +173,15 @@ def plant_duplicates(
     as_made = _set_forms(planted, wrapped, tables, seed)
     left_out: Counter[str] = Counter()
     with stage(progress, "counting documents"):
-        total = sum(1 for _ in _documents(files, text_field, left_out))
+        names = _Names.of(files, text_field, left_out)
+    total = names.total
     hosted = rng.random(len(planted)) < inside
     if (needed := max(1, int(hosted.sum()))) > total:
-        problem = f"has {total:,} documents; {needed:,} are to hold a duplicate"
-        raise DataError([Fault(str(files[0]), problem)])
-    held = map(int, rng.permutation(total)[: hosted.sum()])
+        raise _too_few(files, total, needed, left_out)
+    held = [*map(int, rng.permutation(total)[: hosted.sum()])]
     hosts = dict(zip(held, map(int, np.flatnonzero(hosted)), strict=True))
+    if names.repeated(held):
+        _refuse_repeated(files, text_field, held)
     alone: dict[int, list[int]] = defaultdict(list)
     for own in map(int, np.flatnonzero(~hosted)):
         alone[int(rng.integers(total))].append(own)
@@ -170,7 +192,10 @@ def plant_duplicates(
         temporary.open("w", encoding="utf-8") as stream_out,
         progress_bar(progress, "planting", total, "documents") as advance,
     ):
-        for number, (record, name) in enumerate(_documents(files, text_field, Counter())):
+        for number, (_, record) in enumerate(_documents(files, text_field, Counter())):
+            name = _name_of(record) or f"{_GIVEN}{names.highest[_GIVEN] + number + 1}"
+            if not _name_of(record):
+                record["id"] = name
             if number in hosts:
                 row = planted[hosts[number]]
                 text, start = _put_into(str(record[text_field]), row["text"], rng)
@@ -178,7 +203,7 @@ def plant_duplicates(
                 truth.append(_place(row, name, INSIDE, start))
             _write(stream_out, record)
             for at in alone.get(number, ()):  # not alone[number], which would add an entry
-                new = f"planted-{at + 1}"
+                new = f"{_OWN}{names.highest[_OWN] + at + 1}"
                 _write(stream_out, {"id": new, text_field: planted[at]["text"]})
                 truth.append(_place(planted[at], new, ALONE, 0))
             advance(1)
@@ -231,37 +256,143 @@ def _choices(row: dict[str, Any]) -> list[str]:
 
 
 def _duplicates_of(path: Path) -> list[dict[str, Any]]:
-    rows = [record for record, _ in _documents([path], "text")]
+    rows = [record for _, record in _documents([path], "text")]
+    faults: list[Fault] = []
     for at, row in enumerate(rows, 1):
-        if missing := [name for name in _NEEDED if name not in row]:
-            raise DataError([Fault(str(path), f"has no {join_list(missing)}", row=at)])
-        try:
-            row["text"] = planted_text(
-                row["text"], row.get("answer"), row.get("text_mode", "input")
-            )
-        except KeyError as error:
-            problem = f"text_mode {error}: allowed is 'input', 'output' or 'input_output'"
-            raise DataError([Fault(str(path), problem, row=at)]) from error
+        faults += (Fault(str(path), problem, at, column) for column, problem in _odd(row))
+        if not faults:
+            row |= {name: str(row[name]) for name in _NAMED}
+            mode = row.get("text_mode", "input")
+            row["text"] = planted_text(row["text"], row.get("answer"), mode)
+            if not row["text"].strip():
+                problem = "is blank: there is nothing to plant; leave the row out"
+                column = "answer" if mode == "output" else "text"
+                faults.append(Fault(str(path), problem, at, column))
+    if faults:
+        raise DataError(faults)
     if not rows:
         raise DataError([Fault(str(path), "holds no duplicate")])
     return rows
 
 
+def _odd(row: dict[str, Any]) -> Iterator[tuple[str | None, str]]:
+    """Yield what is wrong with a duplicate: a column, and the problem."""
+    if missing := [name for name in _NEEDED if name not in row]:
+        yield None, f"has no {join_list(missing)}"
+    for name in (*_NAMED, *_GROUPED):
+        value = row.get(name, "")
+        if isinstance(value, dict | list) or (value is None and name in _NAMED):
+            yield name, f"got {printable(json.dumps(value), 60)}, allowed is a text or a number"
+    if (mode := row.get("text_mode", "input")) not in _MODES:
+        shown = printable(repr(mode), 60)
+        yield None, f"text_mode {shown}: allowed is 'input', 'output' or 'input_output'"
+    elif mode != "input" and row.get("answer") is None:
+        problem = f"has no answer, which text_mode {mode!r} plants; give the row one, or plant its"
+        yield None, f"{problem} text alone: text_mode 'input'"
+
+
 def _documents(
     files: Sequence[Path], text_field: str, left_out: Counter[str] | None = None
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the records of a corpus, each with a name; others are counted, or else refused."""
-    number = 0
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield place and record of the documents of a corpus; others are counted, or else refused."""
     for file in files:
-        for place, _, value in json_records(file):
-            if problem := _no_document(value, text_field):
-                if left_out is None:
+        try:
+            for place, _, value in json_records(file):
+                if not (problem := _no_document(value, text_field)):
+                    yield f"{printable(file)}: {place}", value
+                elif left_out is None:
                     raise DataError([Fault(str(file), f"{place}: {problem}")])
-                left_out[problem] += 1
-                continue
-            number += 1
-            value.setdefault("id", f"document-{number}")
-            yield value, str(value["id"])
+                else:
+                    left_out[problem] += 1
+        except (BrokenListError, UnicodeDecodeError) as error:
+            raise DataError([Fault(str(file), str(error))]) from error
+
+
+def _name_of(record: dict[str, Any]) -> str:
+    """Return the name by which a scan knows a document; nothing where it would number it."""
+    value = record.get("id")
+    return "" if value is None or isinstance(value, dict | list) else str(value)
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What is known of the names of a corpus before anything is planted in it."""
+
+    # of each document the hash of its name; -1, which no text has, where it has none
+    hashes: "array[int]" = field(default_factory=lambda: array("q"))
+    # the highest number of the names that planting gives
+    highest: dict[str, int] = field(default_factory=lambda: {_OWN: 0, _GIVEN: 0})
+
+    @classmethod
+    def of(cls, files: Sequence[Path], text_field: str, left_out: Counter[str]) -> Self:
+        """Read all names once."""
+        found = cls()
+        numbered = re.compile(f"({_OWN}|{_GIVEN})([0-9]{{1,1000}})")
+        for _, record in _documents(files, text_field, left_out):
+            name = _name_of(record)
+            found.hashes.append(hash(name) if name else -1)
+            if hit := numbered.fullmatch(name):
+                found.highest[hit[1]] = max(found.highest[hit[1]], int(hit[2]))
+        return found
+
+    @property
+    def total(self) -> int:
+        """How many documents there are."""
+        return len(self.hashes)
+
+    def repeated(self, held: Sequence[int]) -> bool:
+        """Return whether one of these documents may share its name with another."""
+        every = np.frombuffer(self.hashes, np.int64) if self.hashes else np.array([], np.int64)
+        known = np.unique(every[list(held)])
+        known = known[known != -1]
+        return int(np.isin(every, known).sum()) > len(known)
+
+
+def _refuse_repeated(files: Sequence[Path], text_field: str, held: Sequence[int]) -> None:
+    """Raise if a document that is to hold a duplicate shares its name with another."""
+    wanted, hosts = set[str](), {*held}
+    for number, (_, record) in enumerate(_documents(files, text_field, Counter())):
+        if number in hosts and (name := _name_of(record)):
+            wanted.add(name)
+    places: dict[str, list[str]] = defaultdict(list)
+    for place, record in _documents(files, text_field, Counter()):
+        if (name := _name_of(record)) in wanted:
+            places[name].append(place)
+    shared = {name: at for name, at in places.items() if len(at) > 1}
+    if not shared:  # names that differ, of one hash
+        return
+    raise DataError(
+        [
+            Fault(
+                at[0],
+                f"has the same id, {printable(name, 60)!r}, as {_some(at[1:])}, and one of them is"
+                " to hold a duplicate",
+            )
+            for name, at in shared.items()
+        ],
+        "A scan could not tell which of them holds it. Give every document an id of its own over"
+        " all files, or remove the field: documents without are numbered.",
+    )
+
+
+def _some(places: Sequence[str]) -> str:
+    hidden = len(places) - _MOST_SHOWN
+    return "; ".join([*places[:_MOST_SHOWN], *([f"{hidden:,} more"] if hidden > 0 else [])])
+
+
+def _too_few(files: Sequence[Path], total: int, needed: int, left_out: Counter[str]) -> DataError:
+    """Return why a corpus cannot hold what is to be planted in it."""
+    problem = f"has {total:,} documents; {needed:,} are to hold a duplicate"
+    if left_out:
+        [(reason, count)] = left_out.most_common(1)
+        every = left_out.total()
+        problem += f". {every:,} records are no documents: {reason} ({count:,} of them)"
+    more = f" and {len(files) - 1:,} more" if len(files) > 1 else ""
+    return DataError(
+        [Fault(f"{files[0]}{more}", problem)],
+        "Give a larger corpus in JSON Lines and the field of its text (--text), or plant fewer:"
+        " --share, --inside.",
+    )
 
 
 def _no_document(value: Any, text_field: str) -> str:
@@ -288,8 +419,14 @@ def _put_into(host: str, text: str, rng: np.random.Generator) -> tuple[str, int]
 def _place(row: dict[str, Any], document: str, place: str, start: int) -> dict[str, Any]:
     known = {name: row[name] for name in (*COLUMNS[:6], "form")}
     return known | {
-        "document": document, "place": place, "start": start, "end": start + len(row["text"])
+        "document": document, "place": place, "start": start, "end": start + len(row["text"]),
+        "text_sha256": _identity(row["text"]),
     }  # fmt: skip
+
+
+def _identity(text: str) -> str:
+    """Return what is the same for texts that a scan takes for one: it strips them."""
+    return sha256(text.strip().encode())[:_DIGITS]
 
 
 def _write(file: Any, record: dict[str, Any]) -> None:

@@ -160,13 +160,54 @@ def check_different(code: str, others: Iterable[str], most: float = MOST_SIMILAR
         raise DuplicateError("its code is too similar to another", f"ratio {ratio:.2f}")
 
 
+def check_same_program(code: str, other: str, *, renamed: bool, reordered: bool) -> None:
+    """Raise a DuplicateError unless code is other code in other names, or in another order."""
+    ours, theirs = _shapes(code, renamed), _shapes(other, renamed)
+    exact = _shapes(code, blank=False), _shapes(other, blank=False)
+    if renamed and sorted(exact[0]) == sorted(exact[1]):
+        raise DuplicateError("its code has the names of its item")
+    if reordered and ours == theirs:
+        raise DuplicateError("its code has the order of its item")
+    if (sorted(ours) != sorted(theirs)) if reordered else (ours != theirs):
+        raise DuplicateError("its code is another program than its item's")
+
+
+def _shapes(code: str, blank: bool) -> list[str]:
+    """Return each top-level statement's syntax tree as text, with or without names."""
+    fields = r"\b(id|name|arg|names)=(\[[^\]]*\]|'[^']*')"
+    dumps = [ast.dump(node) for node in _parse(code).body]
+    return [re.sub(fields, r"\1=", dump) for dump in dumps] if blank else dumps
+
+
+def check_beginning(text: str, before: str) -> None:
+    """Raise a DuplicateError unless two beginnings of a program differ in docstrings alone."""
+    if _bare(text) != _bare(before):
+        raise DuplicateError("its program begins in another way than its item's")
+
+
+def last_docstring(beginning: str) -> str:
+    """Return the docstring that a beginning of a program ends with; nothing if there is none."""
+    last = _parse(beginning.rstrip() + "\n    pass\n").body[-1]
+    return (ast.get_docstring(last) or "") if isinstance(last, _DEFINITIONS) else ""
+
+
+def _bare(beginning: str) -> str:
+    """Return the syntax tree of a program that goes on after its last function's docstring."""
+    tree = _parse(beginning.rstrip() + "\n    pass\n")
+    for node in ast.walk(tree):
+        if isinstance(node, _DEFINITIONS) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return ast.dump(tree)
+
+
 def check_commented(code: str) -> None:
     """Raise a DuplicateError unless a comment stands directly above each statement.
 
     Docstrings, imports and branches (``elif``, ``else``, ``except``, …) may do without.
     """
+    nodes = [*ast.walk(_parse(code))]
     lines, comments = code.split("\n"), _comment_lines(code)
-    for node in ast.walk(_parse(code)):
+    for node in nodes:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         exempt = docstring or isinstance(node, ast.Import | ast.ImportFrom)
         if isinstance(node, ast.stmt) and not exempt:
@@ -371,7 +412,10 @@ def _first_line(node: ast.stmt) -> int:
 
 def _comment_lines(code: str) -> set[int]:
     """Return the lines, from 1 on, that have a comment and nothing else."""
-    tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+    try:
+        tokens = [*tokenize.generate_tokens(io.StringIO(code).readline)]
+    except (tokenize.TokenError, SyntaxError) as error:
+        raise DuplicateError("its code is no Python", printable(str(error))) from error
     comments = (each for each in tokens if each.type == tokenize.COMMENT)
     return {each.start[0] for each in comments if not each.line[: each.start[1]].strip()}
 

@@ -1,6 +1,7 @@
 """How many planted duplicates a scan finds, and what judges, curve and covariates make of them."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._random import check_seed
+from bayescontam._text import join_list
 from bayescontam.data.covariates import Covariates
 from bayescontam.data.judgements import Judgements
 from bayescontam.duplicates.planting import ABSENT
@@ -49,7 +51,9 @@ class Recalled:
         A row for each ``kind, level, place``, and ``form`` where there are several: how many were
         ``planted``; their ``median_cosine`` (those that are not among the stored matches of their
         item count as lower than any; NaN if half are not); and the share that is among the k best
-        matches of their item (``recall@k``) and with ``cosine ≥ …``.
+        matches of their item (``recall@k``; NaN for a k beyond the matches that are stored) and
+        with ``cosine ≥ …``. A share with a cosine below the lowest that is stored of an item is a
+        lower bound: matches that are not stored may have it, too.
     scores : pandas.DataFrame
         For the cosine and each lexical score of the scan: ``auc``, the probability that the best
         match of an item with a planted duplicate scores higher than that of one without. Empty
@@ -91,6 +95,11 @@ class Recalled:
         without covariates.
     level : float
         Probability of the intervals.
+    stored : int, optional
+        Best matches of each item that the scan stores (``top_k``); None where all are stored, or
+        this is not known.
+    notes : tuple of str
+        What may mislead: ranks of which nothing is known, or documents that no match names.
     """
 
     table: pd.DataFrame
@@ -104,6 +113,8 @@ class Recalled:
     calibration: pd.DataFrame
     covariates: pd.DataFrame
     level: float
+    stored: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def recall(
@@ -134,8 +145,10 @@ def recall(
     level : float, default 0.95
         Of intervals. Shares have equal-tailed ones under Jeffreys' prior, of the number of
         independent duplicates (or pairs) that would vary as much: those of one item may be alike,
-        items are taken for independent. Areas under curves, and figures of covariates, have those
-        of a bootstrap over items; what a curve expects has that of its draws.
+        items are taken for independent. Figures of covariates have those of a bootstrap over
+        items; areas under curves have these, too, widened to Newcombe's (2006, method 5,
+        doi:10.1002/sim.2324), since a bootstrap of few items, or of two sorts that do not overlap,
+        is too narrow. What a curve expects has that of its draws.
     seed : int, default 0
         Of the bootstrap.
 
@@ -154,9 +167,10 @@ def recall(
     Notes
     -----
     A pair of item and chunk holds a planted duplicate if they overlap in a document and the
-    duplicate is of that item. A scan names one document for a text: copies of a duplicate that
-    are documents of their own share the match of any of them. Where the corpus held a planted
-    text before, the match may name that place, and the duplicate count as not found.
+    duplicate is of that item. A scan names one document for a text: duplicates of one text that
+    are documents of their own share the match of any of them (in truths of earlier versions, which
+    lack ``text_sha256``, only copies of one duplicate do). Where the corpus held a planted text
+    before, the match may name that place, and the duplicate count as not found.
 
     Examples
     --------
@@ -195,31 +209,62 @@ def recall(
         if covariates is not None:
             measured = evidence.covariate_table(covariates, known, level, seed)
     chunks = int(found.histogram.groupby(KEYS)["count"].sum().max())
+    stored = _stored(found, matches)
     return Recalled(
-        _table(placed, level), areas, placed, chunks, roc, of_pairs, judges, expected, binned,
-        measured, level,
+        _table(placed, level, stored), areas, placed, chunks, roc, of_pairs, judges, expected,
+        binned, measured, level, stored, tuple(_notes(placed, matches, stored)),
     )  # fmt: skip
 
 
-def _table(placed: pd.DataFrame, level: float) -> pd.DataFrame:
+def _stored(scan: Scan, matches: pd.DataFrame) -> int | None:
+    """Return how many matches of an item are stored; None where there are no others."""
+    top = scan.record.get("search", {}).get("top_k")
+    most = int(matches.groupby(KEYS).size().max()) if len(matches) else 0
+    return top if isinstance(top, int) and most >= top else None
+
+
+def _notes(placed: pd.DataFrame, matches: pd.DataFrame, stored: int | None) -> Iterator[str]:
+    """Yield what is not known, and what points to a truth of another corpus."""
+    if stored is not None and (beyond := [f"recall@{k}" for k in RANKS if k > stored]):
+        yield (
+            f"{', '.join(beyond)}: not known, since the scan stores the {stored:,} best matches of"
+            f" each item; scan with a top_k of {max(RANKS)} or more"
+        )
+    ours = pd.unique(placed["document"])
+    if len(matches) and not matches["document"].isin(ours).any():
+        yield (
+            f"no match names any of the {len(ours):,} documents of the truth, such as"
+            f" {join_list(ours, 2)}; matches name {join_list(pd.unique(matches['document']), 2)}."
+            " Either none of the duplicates was found, or the scan is of another corpus, or it"
+            " names documents by another field than 'id' (document, in its manifest)"
+        )
+
+
+def _table(placed: pd.DataFrame, level: float, stored: int | None) -> pd.DataFrame:
     """Return how many duplicates were found of each kind, level and place, and form."""
     groups = [*GROUP, "place", *(["form"] if placed["form"].nunique() > 1 else [])]
     return pd.DataFrame(
         [
-            dict(zip(groups, group, strict=True)) | shares_found(rows, level)
+            dict(zip(groups, group, strict=True)) | shares_found(rows, level, stored)
             for group, rows in placed.groupby(groups)
         ]
     )
 
 
-def shares_found(rows: pd.DataFrame, level: float) -> dict[str, Any]:
-    """Return how many of some duplicates were found, with intervals."""
+def shares_found(rows: pd.DataFrame, level: float, stored: int | None = None) -> dict[str, Any]:
+    """Return how many of some duplicates were found, with intervals.
+
+    Of ranks beyond those that are `stored`, by default all, nothing is known.
+    """
     median = rows["cosine"].fillna(-np.inf).median()
     figures = {"planted": len(rows), "median_cosine": median if np.isfinite(median) else np.nan}
     hits = {f"recall@{most}": rows["rank"] <= most for most in RANKS}
     hits |= {f"cosine ≥ {least:g}": rows["cosine"] >= least for least in COSINES}
+    beyond = {f"recall@{most}" for most in RANKS if stored is not None and most > stored}
     items = list(rows[KEYS].itertuples(index=False, name=None))
     for name, hit in hits.items():
         share, low, high = share_interval(hit.to_numpy(bool), items, level)
+        if name in beyond:
+            share, low, high = np.nan, np.nan, np.nan
         figures |= {name: share, f"{name}_low": low, f"{name}_high": high}
     return figures

@@ -13,7 +13,12 @@ from bayescontam._text import join_list
 from bayescontam._types import BoolArray, FloatArray
 from bayescontam.data.covariates import Covariates, read_covariates
 from bayescontam.data.judgements import Judgements, read_judgements
-from bayescontam.duplicates.recall_scores import RESAMPLES, share_interval, weighted_areas
+from bayescontam.duplicates.recall_scores import (
+    RESAMPLES,
+    area_interval,
+    share_interval,
+    weighted_areas,
+)
 from bayescontam.duplicates.truth import GROUP, KEYS, overlaps, planted_rows
 from bayescontam.errors import DataError, Fault
 from bayescontam.evidence.covariates import DRAWS, refuse_other_scan
@@ -196,7 +201,11 @@ def covariate_table(
         }
         copies_of = table["copies"].to_numpy(float)[has]
         figures = _figures(value[has], copies_of, planted[has], weight[:, has])
-        rows.append({"column": name} | counts | _with_ends(figures, level))
+        auc = figures["auc"]
+        sizes = counts["planted_items"], counts["other_items"]
+        low, high = area_interval(float(auc[0]), auc[1:], sizes[0], sizes[1], level)
+        ends = _with_ends(figures, level) | {"auc_low": low, "auc_high": high}
+        rows.append({"column": name} | counts | ends)
     return pd.DataFrame(rows, columns=COVARIATES)
 
 

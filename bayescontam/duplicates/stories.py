@@ -6,15 +6,17 @@ Items of this kind are those of MuSR (Sprague et al. 2024, arXiv:2310.16049). Ne
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from bayescontam._text import join_list, printable
 from bayescontam.duplicates.items import DuplicateError
@@ -24,18 +26,26 @@ type FactKind = Literal["deduced", "stated", "commonsense"]
 
 _GUILT = {"means": "has a means", "motive": "has a motive", "opportunity": "has an opportunity"}
 _HEADS = _GUILT | {"suspicious": "has done something suspicious"}
-_MURDERER = " is the murderer."
+MURDERER = " is the murderer."
 _SKILLS, _TOGETHER = ("bad", "okay", "good"), ("badly", "okay", "well")  # levels 1, 2 and 3
 _GUILTY = re.compile(r".+ has an? (?P<kind>means|motive|opportunity)\.?")
 _SKILL = re.compile(r"(?P<who>.+?) is (?P<level>bad|okay|good) at (?P<task>.+?)\.?")
 _PAIR = re.compile(r"(?P<a>.+?) and (?P<b>.+?) work (?P<level>badly|okay|well) together\.?")
 _ALLOCATION = re.compile(r"([^:]+): ([^,:]+), ([^:]+): (.+?) and (.+)")
+_GUILT_WORDS = re.compile(
+    r" (?:murderers?|killers?|guilty|guilt|culprits?|perpetrators?"
+    r"|commit(?:ted|s|ting)? (?:the|this|that) (?:murder|killing|crime)) "
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)*_]*\s+|\n+")
+_LAST = re.compile(r"[.!?…][\"'”’»)*_]*$")
+_HEADING = re.compile(r"^\s*(?:#{1,6}(?:\s|$)|\*\*[^*\n]+\*\*\s*$|={3,}\s*$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Fact:
     """A node of a tree: what follows from its children, or a leaf."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
     text: str
     children: tuple["Fact", ...] = ()
     kind: FactKind = "stated"  # stated leaves stand in the story, those of common sense do not
@@ -45,17 +55,12 @@ class Fact:
         own = [self.text] if self.kind in kinds else []
         return own + [text for child in self.children for text in child.texts(*kinds)]
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Return a tree of a story that is stored."""
-        children = tuple(cls.from_json(child) for child in value["children"])
-        return cls(value["text"], children, value["kind"])
-
 
 @dataclass(frozen=True)
 class Story:
     """A question on trees of facts; what is narrated is made of it."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["murder", "team"]
     trees: tuple[Fact, ...]  # murder: one for each suspect; team: one
     names: tuple[str, ...]  # suspects, in the order of their trees, or people
@@ -76,8 +81,13 @@ class Story:
 
     def item_text(self, story_text: str) -> str:
         """Return a narrated story with the question and the lettered choices."""
+        return story_text + self._ending
+
+    @property
+    def _ending(self) -> str:
+        """What follows the story in its item: the question, and the lettered choices."""
         lettered = (f"{chr(ord('A') + at)}. {choice}" for at, choice in enumerate(self.choices))
-        return "\n\n".join([story_text, self.question, "\n".join(lettered)])
+        return "\n\n".join(["", self.question, "\n".join(lettered)])
 
     def as_json(self) -> dict[str, Any]:
         """Return the story as JSON holds it."""
@@ -87,13 +97,34 @@ class Story:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return the story that `as_json` has written."""
         try:
-            several = {name: tuple(value[name]) for name in ("names", "choices")}
-            trees = tuple(map(Fact.from_json, value["trees"]))
-            story = cls(**{**value, **several, "trees": trees, "slots": {**value["slots"]}})
-            _ = story.answer
-            return story
-        except (LookupError, TypeError, AttributeError) as error:
-            raise DuplicateError("it is no story with trees of facts", repr(error)) from None
+            story = TypeAdapter(cls).validate_python(value)
+        except ValidationError as error:
+            raise DuplicateError("it is no story with trees of facts", first_fault(error)) from None
+        check_whole(story)
+        return story
+
+
+def first_fault(error: ValidationError) -> str:
+    """Return the place and the message of the first thing that is wrong."""
+    first = error.errors()[0]
+    return printable(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", 120)
+
+
+def check_whole(story: Story) -> None:
+    """Refuse trees without one answer, or about others than the people of the story."""
+    needed = {"murder": ["detective", "victim"], "team": ["first", "second"]}[story.kind]
+    trees = len(story.names) if story.kind == "murder" else 1
+    if len(story.trees) != trees or not {*story.slots} >= {*needed}:
+        raise DuplicateError(
+            f"it is no story with trees of facts: a {story.kind} has a tree for"
+            f" {'each suspect' if trees != 1 else 'all'}, and slots {join_list(needed)}",
+            f"{len(story.trees)} trees, slots {join_list(story.slots)}",
+        )
+    _ = story.answer
+    for key in branches(story):
+        who, _, what = key.partition(": ")
+        if not {*([who] if what else who.split(" and "))} <= {*story.names}:
+            raise DuplicateError("a branch is about none of its people", key)
 
 
 @cache
@@ -159,7 +190,7 @@ def _scores(story: Story) -> list[int]:
     found, tasks = branches(story), (story.slots["first"], story.slots["second"])
     scores = []
     for choice in story.choices:
-        alone, one, together, a, b = _read_allocation(choice)
+        alone, one, together, a, b = read_allocation(choice)
         if {one, a, b} != {*story.names} or (alone, together) != tasks:
             raise DuplicateError("a choice does not allocate its people to its tasks", choice)
         pair = " and ".join(sorted((a, b)))
@@ -170,7 +201,7 @@ def _scores(story: Story) -> list[int]:
     return scores
 
 
-def _read_allocation(choice: str) -> list[str]:
+def read_allocation(choice: str) -> list[str]:
     """Return a task, who does it, the other task, and the two who do that."""
     if (match := _ALLOCATION.fullmatch(choice)) is None:
         raise DuplicateError("it is neither a murder mystery nor a team allocation", choice)
@@ -193,14 +224,14 @@ def new_murder(rng: np.random.Generator) -> Story:
     slots = {"victim": victim, "weapon": weapon, "place": place, "detective": detective}
     values = (*names, *_drawn(known["roles"], 2, rng))
     cast = dict(zip(("a", "b", "role_a", "role_b"), values, strict=True))
-    both, text = tuple(names), _filled(premise, slots | cast)
+    both, text = tuple(names), filled(premise, slots | cast)
     story = Story("murder", (), both, known["question"], both, text, slots)
     trees, murderer = [], names[int(rng.integers(2))]
     for name in names:
         others = [*_drawn([*_GUILT], 2, rng), "suspicious"]
         kinds = _drawn([*_GUILT] if name == murderer else others, 3, rng)
         bare = tuple(Fact(f"{name} {_HEADS[kind]}.", (), "deduced") for kind in kinds)
-        trees.append(Fact(name + _MURDERER, bare, "deduced"))
+        trees.append(Fact(name + MURDERER, bare, "deduced"))
     return _grown(replace(story, trees=tuple(trees)), rng)
 
 
@@ -214,7 +245,7 @@ def new_team(rng: np.random.Generator) -> Story:
         "{}: {}, {}: {} and {}".format(tasks[0], one, tasks[1], *sorted({*names} - {one}))
         for one in _drawn(names, 3, rng)
     ]
-    premise = _team_premise(pair["scenario"], names, slots)
+    premise = team_premise(pair["scenario"], names, slots)
     story = Story("team", (), tuple(names), known["question"], tuple(choices), premise, slots)
     heads = [f"{name} is {{}} at {_within(task)}." for name in names for task in tasks]
     heads += [f"{a} and {b} work {{}} together." for a, b in combinations(names, 2)]
@@ -240,11 +271,11 @@ def _drawn(values: Sequence[str], count: int, rng: np.random.Generator) -> list[
     return [values[int(at)] for at in rng.permutation(len(values))[:count]]
 
 
-def _team_premise(scenario: str, names: Sequence[str], slots: Mapping[str, str]) -> str:
+def team_premise(scenario: str, names: Sequence[str], slots: Mapping[str, str]) -> str:
     """Return what is known of a team at the beginning."""
     cast = dict(zip("abc", names, strict=True), scenario=scenario.rstrip(". ") + ".")
     tasks = {slot: _within(task) for slot, task in slots.items()}
-    return _filled(known_material()["team"]["premise"], cast | tasks)
+    return filled(known_material()["team"]["premise"], cast | tasks)
 
 
 def mutate(story: Story, level: int, rng: np.random.Generator) -> Story:
@@ -317,9 +348,9 @@ def _children(template: Sequence[Any], values: Mapping[str, str]) -> tuple[Fact,
     """Return stated facts and their rule, or deduced facts with theirs."""
     if isinstance(template[0], str):
         *stated, rule = template
-        return (*(Fact(_filled(text, values)) for text in stated), Fact(rule, (), "commonsense"))
+        return (*(Fact(filled(text, values)) for text in stated), Fact(rule, (), "commonsense"))
     return tuple(
-        Fact(_filled(text, values), _children(rest, values), "deduced") for text, *rest in template
+        Fact(filled(text, values), _children(rest, values), "deduced") for text, *rest in template
     )
 
 
@@ -332,7 +363,7 @@ def _with_branches(story: Story, now: Mapping[str, Fact]) -> Story:
     return replace(story, trees=tuple(trees))
 
 
-def _filled(template: str, values: Mapping[str, str]) -> str:
+def filled(template: str, values: Mapping[str, str]) -> str:
     """Return a template with its slots filled, as a sentence."""
     text = template.format(**values)
     return text[:1].upper() + text[1:]
@@ -378,22 +409,50 @@ def narrate(story: Story, rng: np.random.Generator) -> str:
     [introduction], [ending] = (_drawn(known[of], 1, rng) for of in ("introductions", "endings"))
     openings = iter(_drawn(known["openings"], len(chapters), rng))
     phrases = iter(_drawn(known["phrases"], 99, rng))
-    parts = [_filled(introduction, values | {"premise": story.premise})]
+    parts = [filled(introduction, values | {"premise": story.premise})]
     for name, facts in chapters.items():
-        sentences = [_filled(next(openings, "{name}."), values | {"name": name})]
+        sentences = [filled(next(openings, "{name}."), values | {"name": name})]
         for fact in _drawn(facts, len(facts), rng):
             # Some facts stand without a connecting phrase, as do those after the last one.
             phrase = next(phrases, "{fact}.") if rng.random() < 0.6 else "{fact}."
-            sentences.append(_filled(phrase, values | {"fact": _within(fact)}))
+            sentences.append(filled(phrase, values | {"fact": _within(fact)}))
         parts += [" ".join(sentences[at : at + 5]) for at in range(0, len(sentences), 5)]
-    return "\n\n".join([*parts, _filled(ending, values)])
+    return "\n\n".join([*parts, filled(ending, values)])
 
 
 def check_duplicate(
     parent: Story, child: Story, text: str, level: int, *, verbatim: bool = True
 ) -> None:
-    """Raise a DuplicateError unless a text is a duplicate; `verbatim`: with facts word for word."""
+    """Raise a DuplicateError unless a text is a duplicate.
+
+    Parameters
+    ----------
+    parent, child : Story
+        The item's story, and that of the duplicate.
+    text : str
+        The duplicate, as `Story.item_text` returns it.
+    level : {0, 1, 2}
+        What of the trees has changed.
+    verbatim : bool, default True
+        Whether it is as `narrate` writes it, with facts word for word. If not, a model wrote it:
+        then it is not empty, has the names, and does not give the answer away.
+    """
     for reason, found in _faults(parent, child, text, level, verbatim):
+        if found:
+            raise DuplicateError(reason, join_list(sorted(found)))
+
+
+def check_written(story: Story, text: str) -> None:
+    """Raise a DuplicateError unless a text is a story: without its question and its choices.
+
+    Parameters
+    ----------
+    story : Story
+        What it should tell.
+    text : str
+        What a model has written.
+    """
+    for reason, found in _written_faults(story, text):
         if found:
             raise DuplicateError(reason, join_list(sorted(found)))
 
@@ -420,86 +479,108 @@ def _faults(
     yield "not as many branches are changed as its level demands", number
     shared = [key for key in changed if _stated(before[key]) & _stated(after[key])]
     yield "a changed branch has a stated fact of its item's", shared
-    plain, stated = _plain(text), {fact for branch in after.values() for fact in _stated(branch)}
-    yield "a name is not in its text", [each for each in child.names if _plain(each) not in plain]
-    lost = [fact for fact in stated if verbatim and fact not in plain]
-    yield "a stated fact is not in its text", lost
-    # The root of a team's tree is the scenario, which the premise has.
-    trees = child.trees if child.kind == "murder" else child.trees[0].children
-    hidden = {_plain(text) for tree in trees for text in tree.texts("deduced", "commonsense")}
-    # What is part of a stated fact or of the premise cannot be absent.
-    open_facts = "|".join([*stated, _plain(child.premise)])
-    found = [fact for fact in hidden if fact in plain and fact not in open_facts]
-    yield "a deduced fact or a rule of common sense is in its text", found
+    ending = child._ending
+    other = [printable(text[-len(ending) :].strip(), 60)] * (not text.endswith(ending))
+    yield "it does not end with the question and the lettered choices of its item", other
+    told = text.removesuffix(ending)
+    plain, stated = _plain(told), {fact for branch in after.values() for fact in _stated(branch)}
+    if verbatim:
+        yield "a name is not in its text", _lost_names(child, told)
+        yield "a stated fact is not in its text", [fact for fact in stated if fact not in plain]
+        yield _HIDDEN, _hidden_facts(child, told)
+    else:
+        yield from _written_faults(child, told)
     old = {fact for key in changed for fact in _stated(before[key])} - stated
     found = [fact for fact in old if fact in plain]
     yield "a stated fact of its item's changed branch is still in its text", found
+    if verbatim:
+        yield "it has more, or less, than its facts in known sentences", _left_over(child, told)
 
 
-def read_story(record: Mapping[str, Any]) -> Story:
-    """Read a new item, which has its ``tree``, or one of MuSR."""
-    if "tree" not in record:
-        return read_musr(record)
-    story = Story.from_json(record["tree"])
-    if record.get("answer") not in (story.answer, story.choices[story.answer]):
-        raise DuplicateError("the answer that it states is not that of its trees")
-    return story
+_HIDDEN = "a deduced fact or a rule of common sense is in its text"
 
 
-def read_musr(record: Mapping[str, Any]) -> Story:
-    """Read a murder mystery or a team allocation of MuSR, with its trees."""
-    questions = record.get("questions") or [record]
-    if not questions[0].get("intermediate_trees"):
-        raise DuplicateError(
-            "it has no trees of facts, which duplicates are made of; the files of the folder"
-            " datasets in github.com/Zayne-sprague/MuSR have them, those on Hugging Face do not"
-        )
-    try:
-        [question] = questions
-        trees = tuple(
-            _read_node((tree.get("root_structure") or tree["nodes"])[0])
-            for tree in question["intermediate_trees"]
-        )
-        choices, answer = tuple(map(str, question["choices"])), int(question["answer"])
-        text, first = str(question["question"]), choices[0]
-        data = (question.get("intermediate_data") or [{}])[0].get("victim_info") or {}
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        reason = "it has not one question with answer, choices and trees of nodes with children"
-        raise DuplicateError(reason, repr(error)) from None
-    if all(tree.text.endswith(_MURDERER) for tree in trees):
-        by_name = {tree.text.removesuffix(_MURDERER): tree for tree in trees}
-        if sorted(by_name) != sorted(choices):
-            raise DuplicateError("its choices are not its suspects", join_list(choices))
-        trees = tuple(by_name[name] for name in choices)
-        slots, premise = _read_scene({**record, **data}, choices)
-        story = Story("murder", trees, choices, text, choices, premise, slots)
-    else:
-        first, one, second, a, b = _read_allocation(first)
-        slots = {"first": first, "second": second}
-        premise = _team_premise(trees[0].text, (one, a, b), slots)
-        story = Story("team", trees, (one, a, b), text, choices, premise, slots)
-    if story.answer != answer:
-        raise DuplicateError("the answer that it states is not that of its trees", f"{answer}")
-    return story
+def _written_faults(story: Story, text: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what can be wrong with a story by a model, without question and choices."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    yield "its story is empty", ["no words"] * (not lines)
+    shown, least = len(_plain(text).split()), len(_plain(" ".join(story.facts)).split()) / 2
+    yield "a name is not in its text", _lost_names(story, text)
+    yield "its story has fewer words than half of its facts", [f"{shown}"] * (shown < least)
+    yield "it has a heading", [each[0].strip() for each in _HEADING.finditer(text)]
+    yield "it begins with words about the story", lines[:1] * lines[0].rstrip("*_ ").endswith(":")
+    whole = _LAST.search(text.rstrip()) is not None
+    yield "its last sentence has no end", [printable(lines[-1][-40:])] * (not whole)
+    asked = _plain(story.question) in _plain(text)
+    yield "its question is within its story", [story.question] * asked
+    yield "it gives the answer away", [printable(each, 120) for each in _giveaways(story, text)]
+    yield _HIDDEN, _hidden_facts(story, text)
 
 
-def _read_scene(fields: Mapping[str, Any], suspects: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Return what facts of a mystery may name, as far as known, and its premise."""
-    known = known_material()["murder"]
-    detective = re.search(r"Detective [A-Z]\w+", str(fields.get("context")))
-    slots = {
-        "victim": str(fields.get("victim") or "the victim"),
-        "detective": detective[0] if detective else known["detectives"][0],
-    }
-    if (place := fields.get("crime_scene")) and (weapon := fields.get("murder_weapon")):
-        slots |= {"weapon": f"the {weapon}", "place": f"the {str(place).removeprefix('the ')}"}
-    premise = known["known" if "weapon" in slots else "unknown"]
-    return slots, _filled(premise, slots | {"cast": " and ".join(suspects)})
+def _lost_names(story: Story, text: str) -> list[str]:
+    """Return the names that a text does not have."""
+    plain = _plain(text)
+    return [name for name in story.names if _plain(name) not in plain]
 
 
-def _read_node(node: Mapping[str, Any]) -> Fact:
-    """Return a node of MuSR, and all below it, as a fact."""
-    text = " ".join(node["value"].partition("Because we find out in the story")[0].split())
-    children = tuple(map(_read_node, node.get("children") or ()))
-    kind: FactKind = "commonsense" if node.get("fact_type") == "commonsense" else "stated"
-    return Fact(text, children, "deduced" if children else kind)
+def _hidden_facts(story: Story, text: str) -> list[str]:
+    """Return the facts that a reader has to find, which a text states."""
+    plain, stated = _plain(text), {*map(_plain, story.facts)}
+    # The root of a team's tree is the scenario, which the premise has.
+    trees = story.trees if story.kind == "murder" else story.trees[0].children
+    hidden = {_plain(each) for tree in trees for each in tree.texts("deduced", "commonsense")}
+    # What is part of a stated fact or of the premise cannot be absent.
+    open_facts = "|".join([*stated, _plain(story.premise)])
+    return [fact for fact in hidden if fact in plain and fact not in open_facts]
+
+
+def _giveaways(story: Story, text: str) -> Iterator[str]:
+    """Yield where a text calls a suspect guilty, or gives someone a task as the choices do."""
+    if story.kind == "murder":
+        known = [*map(_plain, [*story.facts, story.premise])]
+        for sentence in _SENTENCE_END.split(text):
+            rest = plain = _plain(sentence)
+            for fact in known:
+                rest = rest.replace(fact, "  ")
+            if _GUILT_WORDS.search(rest) and any(_plain(name) in plain for name in story.names):
+                yield sentence
+        return
+    for task in story.slots.values():
+        names = "|".join(map(re.escape, story.names))
+        stated = rf"(?<!\w){re.escape(task)}\W*[:–—=]\W*(?:{names})(?!\w)"
+        yield from (each[0] for each in re.finditer(stated, text, re.IGNORECASE))
+    plain = _plain(text)
+    yield from (choice for choice in story.choices if _plain(choice) in plain)
+
+
+def _left_over(story: Story, text: str) -> list[str]:
+    """Return what of a text `narrate` does not write, or twice; nothing if all of it is."""
+    known, values = known_material()[story.kind], {**story.slots}
+    first, last = (
+        [filled(each, values | {"premise": story.premise}) for each in known[of]]
+        for of in ("introductions", "endings")
+    )
+    begins = [each for each in first if text.startswith(f"{each}\n\n")]
+    ends = [each for each in last if text.endswith(f"\n\n{each}")]
+    if not begins or not ends:
+        return [printable(text if not begins else text[-120:], 120)]
+    rest = text[len(max(begins, key=len)) : -len(max(ends, key=len))].strip("\n")
+    facts = {_plain(fact): fact.rstrip(". ") for fact in story.facts}
+    # Every way to write what has to be there once: an opening for each person, and the facts.
+    ways = {
+        filled(template, values | {"fact": _within(fact)}): fact
+        for fact in facts.values() for template in ["{fact}.", *known["phrases"]]
+    } | {
+        filled(template, values | {"name": name}): f"the opening of {name}"
+        for name in story.names for template in ["{name}.", *known["openings"]]
+    }  # fmt: skip
+    missing = Counter([*facts.values(), *(f"the opening of {name}" for name in story.names)])
+    rest = " ".join(rest.split("\n\n"))
+    longest = sorted(ways, key=len, reverse=True)
+    while rest:
+        words = next((each for each in longest if f"{rest} ".startswith(f"{each} ")), None)
+        if words is None or not missing[ways[words]]:
+            return [printable(rest, 120)]
+        missing[ways[words]] -= 1
+        rest = rest[len(words) :].removeprefix(" ")
+    return [*missing.elements()]

@@ -13,7 +13,9 @@ from bayescontam.scan.results import Scan
 
 KEYS = ["benchmark", "item"]
 GROUP = ["kind", "level"]
-_TEXTS = ("benchmark", "item", "duplicate", "kind", "level", "document", "place", "form")
+_TEXTS = (
+    "benchmark", "item", "duplicate", "kind", "level", "document", "place", "form", "text_sha256",
+)  # fmt: skip
 _ADVICE = "Give the file that 'bayescontam duplicates plant' wrote."
 
 
@@ -30,8 +32,10 @@ def read_truth(given: pd.DataFrame | str | os.PathLike[str]) -> pd.DataFrame:
             raise DataError(
                 [Fault(source, f"cannot be read ({printable(str(error), 80)})")]
             ) from error
-    # Truths of earlier versions have no forms: all was planted as it was made.
-    table = table if "form" in table else table.assign(form=AS_MADE)
+    # Truths of earlier versions have no forms: all was planted as it was made. Nor do they say
+    # which texts are the same.
+    for name, value in (("form", AS_MADE), ("text_sha256", "")):
+        table = table if name in table else table.assign(**{name: value})
     if missing := [name for name in COLUMNS if name not in table]:
         raise DataError(
             [Fault(source, f"has no column {join_list(missing)}; give the file that 'plant' wrote")]
@@ -100,28 +104,35 @@ def overlaps(placed: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     `placed` and `pairs` have an index of their own, which these are of.
     """
     where = ["document", "start", "end"]
-    known = placed[[*KEYS, *where]].assign(row=placed.index, own=True)
-    known = pd.concat([known, _copies(placed)], ignore_index=True)
+    known = placed[[*KEYS, *where]].assign(row=placed.index)
+    known = known.astype(dict.fromkeys((*KEYS, "document"), "str"))
     named = pairs[[*KEYS, *where, "copies"]].assign(pair=pairs.index)
     named = named.astype(dict.fromkeys((*KEYS, "document"), "str"))
-    both = known.astype(dict.fromkeys((*KEYS, "document"), "str")).merge(
-        named, on=[*KEYS, "document"], suffixes=("", "_chunk")
-    )
+    own = known.merge(named, on=[*KEYS, "document"], suffixes=("", "_chunk"))
+    both = pd.concat([own, _through_copies(placed, known, named)], ignore_index=True)
     over = (both["start_chunk"] < both["end"]) & (both["end_chunk"] > both["start"])
-    over &= both["own"] | (both["copies"] > 1)
     return both.loc[over, ["row", "pair"]].drop_duplicates(ignore_index=True)
 
 
-def _copies(placed: pd.DataFrame) -> pd.DataFrame:
-    """Return duplicates that are documents, at the places of other copies of their text.
+def _through_copies(placed: pd.DataFrame, known: pd.DataFrame, named: pd.DataFrame) -> pd.DataFrame:
+    """Return duplicates that are documents, with pairs that name another document of their text.
 
-    A scan names one of the documents that hold a text, whichever copy that is of.
+    A scan names one of the documents that hold a text, whichever duplicate, and of whichever item,
+    that is.
     """
-    # Texts wrapped at different widths are different.
-    alone = placed[(placed["place"] == ALONE) & (placed["form"] != WRAPPED)]
-    same = [*KEYS, "duplicate", "form", "start", "end"]
-    mine = alone[same].assign(row=alone.index)
-    others = alone[[*same, "document"]].assign(other=alone.index)
-    both = mine.merge(others, on=same)
-    both = both[both["row"] != both["other"]]
-    return both[[*KEYS, "document", "start", "end", "row"]].assign(own=False)
+    text = placed["text_sha256"].where(placed["text_sha256"] != "", _by_name(placed))
+    alone = known.assign(text=text)[(placed["place"] == ALONE) & (text != "")]
+    holders = alone[["document", "text"]].drop_duplicates()
+    through = named[named["copies"] > 1].merge(holders, on="document")
+    return alone.drop(columns="document").merge(
+        through, on=[*KEYS, "text"], suffixes=("", "_chunk")
+    )
+
+
+def _by_name(placed: pd.DataFrame) -> "pd.Series[str]":
+    """Return what copies of a duplicate share, for truths that do not know their texts.
+
+    Nothing where lines were wrapped anew: at different widths texts are different.
+    """
+    same = placed.groupby([*KEYS, "duplicate", "form", "start", "end"]).ngroup()
+    return same.astype(str).where(placed["form"] != WRAPPED, "")

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import re
+import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
@@ -12,7 +13,7 @@ from typing import Any
 
 from bayescontam._files import sha256
 from bayescontam._runs import ContentCache
-from bayescontam._text import printable
+from bayescontam._text import join_list, printable
 from bayescontam.duplicates import programs, stories
 from bayescontam.duplicates.items import DuplicateError, Version
 from bayescontam.duplicates.kinds import (
@@ -21,11 +22,10 @@ from bayescontam.duplicates.kinds import (
     STORY,
     Code,
     Kind,
-    check_paraphrase,
 )
-from bayescontam.endpoint import Caller, Endpoint, Failure, json_objects
+from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, json_objects
 from bayescontam.errors import UsageError
-from bayescontam.evidence.llm import CUT, Answer, Question, cache_key, load_prompt, stored_answer
+from bayescontam.evidence.llm import CUT, Question, load_prompt, read_answer
 from bayescontam.specs.recipe import Writing
 
 _FORMAT = 1
@@ -45,20 +45,23 @@ class NoReplyError(DuplicateError):
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model is given, and what it writes back: text, as it comes."""
+    """What a model is given, and what it writes back: text, without its thoughts."""
 
-    content: str
+    messages: list[dict[str, str]]
     schema: dict[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def messages(self) -> list[dict[str, str]]:
-        """Messages of the call."""
-        return [{"role": "user", "content": self.content}]
+    whole: bool = True  # a text that was cut off is none
 
     def read(self, text: str) -> str:
-        """Return what was written; what is wrong with it is found later, and counted."""
-        return text
+        """Return what was written; what else is wrong with it is found later, and counted."""
+        # Half of a character, as JSON can spell it, can be neither stored nor sent.
+        text = text.encode("utf-8", "replace").decode()
+        thoughts, end, rest = text.rpartition("</think>")
+        return (rest if end else thoughts + rest).strip()
+
+
+def _asked(content: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": content}]
 
 
 class Writer:
@@ -79,7 +82,7 @@ class Writer:
             endpoint, temperature=self.settings.temperature, max_tokens=self.settings.max_tokens
         )
         self.judge = judge or endpoint.model
-        self.prompts = {step: _load(step, self.settings) for step in _STEPS}
+        self.prompts = load_prompts(self.settings)
         self.rules = load_prompt(self.settings.judge_prompt)
 
     async def write(
@@ -127,17 +130,17 @@ class Writer:
                 problem=_problem(error if attempt else None),
             )  # fmt: skip
             try:
-                reply = await self._reply(caller, Prompt(content, _TEXTS), attempt)
-                candidates = _read_texts(reply)
+                prompt = Prompt(_asked(content), _TEXTS)
+                candidates = _read_texts(await self._reply(caller, prompt, attempt))
             except DuplicateError as caught:
                 refused.append(error := caught)
                 continue
             for candidate in candidates[:wanted]:
                 text = _in_frame(candidate, version.text)
                 try:
-                    check_paraphrase(text, version.text, names)
+                    self.kind.check_words(text, version.text, names)
                     for other in found:
-                        check_paraphrase(text, other, ())
+                        self.kind.check_words(text, other, ())
                     await self._same_meaning(caller, version.text, text)
                     found.append(text)
                 except DuplicateError as caught:
@@ -151,21 +154,21 @@ class Writer:
         """Have the judge of pairs compare a paraphrase with what it was made of."""
         if not self.settings.judge:
             return
-        question = Question(
-            self.rules, before, text, max(CUT, len(before), len(text)),
-            options={"temperature": 0.0, "model": self.judge},
-        )  # fmt: skip
-        key = cache_key(question, self.judge, 1, 0.0, self.endpoint.extra)
-        answer = stored_answer(self.cache, key) if self.cache else None
-        if answer is None:
-            outcome: Answer | Failure = await caller.ask(question)
-            if isinstance(outcome, Failure):
-                raise NoReplyError(outcome)
-            answer = outcome
-            if self.cache:
-                self.cache.put(key, answer.model_dump_json() + "\n")
-        if not answer.is_duplicate:
-            raise DuplicateError("it is judged to have another meaning", answer.reasoning)
+        question = Question(self.rules, before, text, max(CUT, len(before), len(text)))
+        options = {"temperature": 0.0, "model": self.judge}
+        prompt = Prompt(question.messages, question.schema, options, whole=False)
+        for attempt in range(self.settings.tries):
+            try:
+                answer = read_answer(await self._reply(caller, prompt, attempt))
+            except ValueError as error:
+                if isinstance(error, DuplicateError):
+                    raise
+                problem = str(error)
+                continue
+            if not answer.is_duplicate:
+                raise DuplicateError("it is judged to have another meaning", answer.reasoning)
+            return
+        raise DuplicateError("the judge's answer is unparsable", printable(problem, 120))
 
     def _judged(self) -> tuple[str, ...]:
         return (f"equal meaning by llm:{self.judge}",) if self.settings.judge else ()
@@ -176,8 +179,8 @@ class Writer:
         """One after the other, each shown the earlier ones."""
         made: list[Version | DuplicateError] = []
         earlier: list[str] = []
-        for version in versions:
-            new = await self._solution(caller, version, earlier, refused)
+        for copy, version in enumerate(versions):
+            new = await self._solution(caller, version, copy, earlier, refused)
             made.append(new)
             if isinstance(new, Version):
                 earlier.append(new.answer)
@@ -187,6 +190,7 @@ class Writer:
         self,
         caller: Caller,
         version: Version,
+        copy: int,
         earlier: Sequence[str],
         refused: list[DuplicateError],
     ) -> Version | DuplicateError:
@@ -204,7 +208,8 @@ class Writer:
                 problem=_problem(error),
             )  # fmt: skip
             try:
-                new = _code(await self._reply(caller, Prompt(content), attempt))
+                reply = await self._reply(caller, Prompt(_asked(content)), attempt, copy)
+                new = _code(reply, program.function)
                 made = replace(program, code=new)
                 programs.check_commented(new)
                 most = self.settings.most_similar
@@ -221,10 +226,13 @@ class Writer:
     async def _stories(
         self, caller: Caller, versions: Sequence[Version], refused: list[DuplicateError]
     ) -> list[Version | DuplicateError]:
-        return [await self._story(caller, version, refused) for version in versions]
+        made: list[Version | DuplicateError] = []
+        for copy, version in enumerate(versions):
+            made.append(await self._story(caller, version, copy, refused))
+        return made
 
     async def _story(
-        self, caller: Caller, version: Version, refused: list[DuplicateError]
+        self, caller: Caller, version: Version, copy: int, refused: list[DuplicateError]
     ) -> Version | DuplicateError:
         story: stories.Story = version.content
         facts = "\n".join(f"{at}. {fact}" for at, fact in enumerate(story.facts, 1))
@@ -235,8 +243,8 @@ class Writer:
                 question=story.question, problem=_problem(error),
             )  # fmt: skip
             try:
-                text = (await self._reply(caller, Prompt(content), attempt)).strip()
-                stories.check_duplicate(story, story, text, 0, verbatim=False)
+                text = await self._reply(caller, Prompt(_asked(content)), attempt, copy)
+                stories.check_written(story, text)
                 await self._has_facts(caller, story, text, facts)
             except DuplicateError as caught:
                 refused.append(error := caught)
@@ -251,30 +259,43 @@ class Writer:
             return
         content = self.prompts["facts"].substitute(text=text, facts=facts, question=story.question)
         options = {"temperature": 0.0, "model": self.judge}
-        reply = await self._reply(caller, Prompt(content, _FACTS, options), 0)
-        found = next(json_objects(reply), {})
-        missing, gives = found.get("missing"), found.get("gives_answer")
-        if not isinstance(missing, list) or not isinstance(gives, bool):
+        prompt = Prompt(_asked(content), _FACTS, options)
+        for attempt in range(self.settings.tries):
+            reply = await self._reply(caller, prompt, attempt)
+            known = [each for each in json_objects(reply) if {"missing", "gives_answer"} <= {*each}]
+            found = known[-1] if known else {}
+            missing, gives = found.get("missing"), found.get("gives_answer")
+            if isinstance(missing, list) and isinstance(gives, bool):
+                break
+        else:
             raise DuplicateError("the check of its facts is unparsable", printable(reply, 120))
         if missing:
             raise DuplicateError("a fact is missing", f"facts {', '.join(map(str, missing))}")
         if gives:
             raise DuplicateError("it gives the answer away")
 
-    async def _reply(self, caller: Caller, prompt: Prompt, attempt: int) -> str:
+    async def _reply(
+        self, caller: Caller, prompt: Prompt, attempt: int, copy: int | None = None
+    ) -> str:
         """Return a stored reply, or ask for one and store it, whatever it is."""
-        model = prompt.options.get("model", self.endpoint.model)
-        parts = [_FORMAT, prompt.content, prompt.schema, dict(prompt.options), model]
-        parts += [self.endpoint.options, self.seed, attempt]
+        parts = [_FORMAT, prompt.messages, prompt.schema, dict(prompt.options), prompt.whole]
+        parts += [self.endpoint.model, self.endpoint.options, self.seed, attempt, copy]
         key = sha256(json.dumps(parts, sort_keys=True).encode())
-        if self.cache and (stored := self.cache.get(key)) is not None:
-            return str(json.loads(stored)["reply"])
-        reply = await caller.ask(prompt)
-        if isinstance(reply, Failure):
-            raise NoReplyError(reply)
-        if self.cache:
-            self.cache.put(key, json.dumps({"reply": reply}) + "\n")
-        return reply
+        stored = None if self.cache is None else self.cache.get(key)
+        known = {} if stored is None else json.loads(stored)
+        if not known:
+            outcome = await caller.ask(prompt)
+            if isinstance(outcome, Failure):
+                if outcome.reason not in (REFUSED, CUT_OFF):
+                    raise NoReplyError(outcome)
+                known = {"failure": outcome.reason, "detail": outcome.detail}
+            else:
+                known = {"reply": outcome}
+            if self.cache:
+                self.cache.put(key, json.dumps(known) + "\n")
+        if "failure" in known:
+            raise DuplicateError(f"the model's reply was {known['failure']}", known["detail"])
+        return str(known["reply"])
 
 
 _STEPS = (PARAPHRASE, SOLUTION, STORY, "facts")
@@ -302,13 +323,40 @@ _FACTS = {
 }
 
 
+_PLACES = {
+    PARAPHRASE: {"text", "names", "count", "earlier", "problem"},
+    SOLUTION: {"text", "code", "tests", "function", "earlier", "problem"},
+    STORY: {"premise", "names", "facts", "question", "problem"},
+    "facts": {"text", "facts", "question"},
+}
+"""Placeholders of prompts."""
+_NEEDED = {PARAPHRASE: {"text", "names"}, SOLUTION: {"text", "function"}, STORY: {"facts"},
+           "facts": {"text", "facts"}}  # fmt: skip
+"""Those without which a prompt cannot work."""
+
+
+def load_prompts(settings: Writing) -> dict[str, Template]:
+    """Return the prompts of all steps: the user's files, or the package's."""
+    if odd := [step for step in settings.prompts if step not in _STEPS]:
+        raise UsageError(f"writing.prompts: got {join_list(odd)}; allowed are {join_list(_STEPS)}")
+    return {step: _load(step, settings) for step in _STEPS}
+
+
 def _load(step: str, settings: Writing) -> Template:
-    """Return the prompt of a step: the user's file, or the package's."""
     path = Path(settings.prompts.get(step, _PROMPTS / f"{step}.md"))
     try:
-        return Template(path.read_text(encoding="utf-8"))
+        prompt = Template(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"prompt of '{step}': cannot be read ({error})") from error
+    names = {*prompt.get_identifiers()} if prompt.is_valid() else set()
+    if not _NEEDED[step] <= names <= _PLACES[step]:
+        raise UsageError(
+            f"prompt of '{step}', {printable(str(path))}: has the placeholders"
+            f" {join_list(f'${name}' for name in sorted(names)) or 'none that can be read'};"
+            f" needed are {join_list(f'${name}' for name in sorted(_NEEDED[step]))}, allowed"
+            f" {join_list(f'${name}' for name in sorted(_PLACES[step]))}; a dollar sign is '$$'"
+        )
+    return prompt
 
 
 def _listed(title: str, texts: Sequence[str]) -> str:
@@ -326,12 +374,45 @@ def _problem(error: DuplicateError | None) -> str:
 
 
 def _read_texts(reply: str) -> list[str]:
-    """Return the texts in a reply: those of the list, or the values of an object."""
-    for found in json_objects(reply):
-        texts = found.get("paraphrases", [*found.values()])
-        if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
-            return [text.strip() for text in texts]
+    """Return the texts in a reply: those of the last list of them, or an object's values."""
+    found = [*map(_texts_in, _values(reply))]
+    if texts := next((texts for texts in reversed(found) if texts is not None), None):
+        return [text.strip() for text in texts]
+    if any(texts == [] for texts in found):
+        return []
     raise DuplicateError("its reply is no JSON with texts", printable(reply, 120))
+
+
+def _values(reply: str) -> Iterator[Any]:
+    """Yield the outermost lists and objects of JSON in a reply."""
+    decoder, at = json.JSONDecoder(strict=False), 0  # line breaks in texts are forgiven
+    while (hit := re.compile(r"[\[{]").search(reply, at)) is not None:
+        try:
+            value, at = decoder.raw_decode(reply, hit.start())
+            yield value
+        except (ValueError, RecursionError):
+            at = hit.end()
+
+
+def _texts_in(value: Any) -> list[str] | None:
+    """Return the texts of a list, of an object's list, or of an object's fields; else None."""
+    if isinstance(value, list):
+        return _all_texts(
+            [next(iter(each.values()), None) if isinstance(each, dict) else each for each in value]
+        )
+    if not isinstance(value, dict):
+        return None
+    inner = [_texts_in(each) for each in value.values() if isinstance(each, list | dict)]
+    lists: list[list[str]] = [texts for texts in inner if texts is not None]
+    if lists:
+        return max(lists, key=len)
+    numbered = all(re.search(r"\d", name) for name in value)
+    return _all_texts([*value.values()]) if numbered and value else None
+
+
+def _all_texts(values: list[Any]) -> list[str] | None:
+    """Return values that are texts, all of them; else None."""
+    return values if all(isinstance(each, str) for each in values) else None
 
 
 def _in_frame(text: str, before: str) -> str:
@@ -341,7 +422,16 @@ def _in_frame(text: str, before: str) -> str:
     return before[:start] + text + before[start + len(inner) :]
 
 
-def _code(reply: str) -> str:
-    """Return the code in a reply, with or without a fence."""
-    fenced = re.findall(r"```(?:python|py)?\s*\n(.*?)```", reply, re.DOTALL)
-    return (max(fenced, key=len) if fenced else reply).strip() + "\n"
+def _code(reply: str, function: str) -> str:
+    """Return the code in a reply: the last fenced block that defines the function, else all."""
+    blocks: list[list[str]] = []
+    inside = False
+    for line in reply.splitlines():
+        if re.match(r"\s*(```|~~~)", line):
+            inside = not inside
+            blocks += [[]] if inside else []
+        elif inside:
+            blocks[-1].append(line)
+    texts = [textwrap.dedent("\n".join(block)) for block in blocks]
+    known = [text for text in texts if re.search(rf"\bdef {re.escape(function)}\b", text)]
+    return (known[-1] if known else texts[-1] if texts else reply).strip() + "\n"

@@ -77,6 +77,11 @@ class Question:
         """Name and JSON schema of the answer."""
         return {"name": "judgement", "schema": Answer.model_json_schema()}
 
+    @property
+    def whole(self) -> bool:
+        """An answer that is there counts, whatever was to follow."""
+        return False
+
     def read(self, text: str) -> "Answer":
         """Return the answer in what a model wrote."""
         return read_answer(text)

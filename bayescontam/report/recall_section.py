@@ -55,7 +55,7 @@ def recall_section(found: Recalled) -> dict[str, Any]:
     scores = [name for name in ("cosine", *lexical_columns(known)) if name in known]
     return {
         "finding": finding(found),
-        "meaning": _meaning(found),
+        "meaning": " ".join([_meaning(found), *map(_sentence, found.notes)]),
         "level": level_text(found.level),
         "ranks": RANKS,
         "cosines": LEVELS,
@@ -77,12 +77,12 @@ def recall_section(found: Recalled) -> dict[str, Any]:
 
 def finding(found: Recalled) -> str:
     """Return how many planted duplicates are among the best matches of their item, by level."""
-    rows = found.duplicates
-    near = rows["rank"] <= NEAR
+    rows, most = found.duplicates, _near(found)
+    near = rows["rank"] <= most
     text = (
         f"Of {len(rows):,} planted duplicate{'' if len(rows) == 1 else 's'},"
-        f" {_portion(near)} {'is' if len(rows) == 1 else 'are'} among the {NEAR} best matches of"
-        " their item"
+        f" {_portion(near)} {'is' if len(rows) == 1 else 'are'} among the {most} best"
+        f" match{'' if most == 1 else 'es'} of their item"
     )
     groups = _labels(rows)
     if len(groups) < 2:
@@ -90,17 +90,27 @@ def finding(found: Recalled) -> str:
     named = list(groups)
     more = ""
     if len(groups) > _MOST_NAMED:  # what a scan misses matters more than what it finds
-        named = _least_found(rows, groups)[:_MOST_NAMED]
+        named = _least_found(rows, groups, most)[:_MOST_NAMED]
         more = f"; the {len(groups) - len(named)} others are found as often or more often"
     parts = [f"{groups[group]}: {_portion(near[_of(rows, group)])}" for group in named]
     return f"{text} ({'; '.join(parts)}{more})."
 
 
+def _near(found: Recalled) -> int:
+    """Return how many best matches of an item count as near, no more than are stored."""
+    return NEAR if found.stored is None else min(NEAR, found.stored)
+
+
+def _sentence(note: str) -> str:
+    """Return a note as a sentence that can be shown."""
+    return f"{printable(note[:1].upper() + note[1:], 400)}."
+
+
 def _least_found(
-    rows: pd.DataFrame, groups: Mapping[tuple[str, str], str]
+    rows: pd.DataFrame, groups: Mapping[tuple[str, str], str], most: int
 ) -> list[tuple[str, str]]:
     """Return kinds and levels by the share that is found, the lowest first."""
-    return sorted(groups, key=lambda group: (rows["rank"] <= NEAR)[_of(rows, group)].mean())
+    return sorted(groups, key=lambda group: (rows["rank"] <= most)[_of(rows, group)].mean())
 
 
 def _portion(hit: "pd.Series[bool]") -> str:
@@ -110,12 +120,12 @@ def _portion(hit: "pd.Series[bool]") -> str:
 
 def _meaning(found: Recalled) -> str:
     """Return what follows for items without matches."""
-    rows = found.duplicates
+    rows, most = found.duplicates, _near(found)
     groups = _labels(rows)
     lost = [
         label
         for group, label in groups.items()
-        if (rows["rank"] <= NEAR)[_of(rows, group)].mean() < 0.5
+        if (rows["rank"] <= most)[_of(rows, group)].mean() < 0.5
     ]
     if not lost:
         return (
@@ -190,13 +200,14 @@ def _judges(table: pd.DataFrame) -> Iterator[dict[Any, Any]]:
 @style()
 def _lines(found: Recalled, labels: dict[tuple[str, str], str]) -> Picture:
     """Draw the share that is found by rank and by cosine, a line for each level."""
-    rows, level = found.duplicates, level_text(found.level)
+    rows, level, near = found.duplicates, level_text(found.level), _near(found)
     drawn = list(labels)
     if len(drawn) > _MOST_LINES:
         spread = np.linspace(0, len(drawn) - 1, _MOST_LINES).round().astype(int)
-        drawn = [_least_found(rows, labels)[at] for at in spread]
+        drawn = [_least_found(rows, labels, near)[at] for at in spread]
     names = dict(zip(drawn, plain_labels([labels[group] for group in drawn]), strict=True))
     top = max(int(rows["rank"].max()) if rows["rank"].notna().any() else 1, max(RANKS))
+    top = max(2, top if found.stored is None else min(top, found.stored))
     ranks = np.unique(np.geomspace(1, top, 40).round())
     lowest = rows["cosine"].min() if rows["cosine"].notna().any() else 0.0
     cosines = np.linspace(np.floor(lowest * 20) / 20, 1.0, 61)
@@ -229,12 +240,12 @@ def _lines(found: Recalled, labels: dict[tuple[str, str], str]) -> Picture:
         for group, look in zip(drawn, SERIES, strict=False)
     ]
     legend(figure, [*marks, mark("chunks at random", **_CHANCE)], 4)
-    near = [
-        f"{names[group]} {(rows['rank'] <= NEAR)[_of(rows, group)].mean():.2f}" for group in drawn
+    found_near = [
+        f"{names[group]} {(rows['rank'] <= near)[_of(rows, group)].mean():.2f}" for group in drawn
     ]
     alt = (
         f"Share of {len(rows):,} planted duplicates that is found, by rank up to {top} and by"
-        f" cosine from {numbers(cosines)}; among the {NEAR} best matches: {', '.join(near)}."
+        f" cosine from {numbers(cosines)}; among the {near} best matches: {', '.join(found_near)}."
     )
     caption = (
         f"By kind and level, with {level} bands. Left: how far down an item's matches one must go."

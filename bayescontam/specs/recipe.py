@@ -44,6 +44,9 @@ class Writing(Block):
     most_similar: Ratio = 0.85
     """Solutions with a ``difflib`` ratio from here on to the item's, or to an earlier one, are
     refused."""
+    most_alike: Ratio = 0.9
+    """Paraphrases that share as many of their words, in the same order, with the text before or
+    with another paraphrase are refused (1: only those with the same words)."""
     judge: bool = True
     """Whether paraphrases are judged for equal meaning."""
     judge_prompt: Text = "general"

@@ -65,6 +65,14 @@ def test_what_cannot_be_planted_is_refused(
     assert not (tmp_path / "planted").exists()
 
 
+def test_why_a_corpus_has_no_documents_is_said(plant: Callable[..., Done]) -> None:
+    done = plant("--text", "body")
+    assert done.status == 2
+    said = " ".join(done.err.split())
+    assert "has no text in the field 'body' (20 of them)" in said
+    assert "the field of its text (--text)" in said
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Write a scan, and all that is known of what was planted in its corpus."""
@@ -119,6 +127,18 @@ def test_nothing_else_is_printed_without(run: Run, files: dict[str, Path]) -> No
     assert "recall@10" in " ".join(done.out.split())
     for heading in ("Judges", "The curve", "Covariates"):
         assert heading not in done.out
+
+
+def test_what_is_not_known_is_noted(run: Run, files: dict[str, Path], tmp_path: Path) -> None:
+    """The scan stores 20 matches of each item."""
+    for output in ("table", "csv", "json"):
+        done = run("recall", *options_of(files), "--format", output)
+        assert "note: recall@100: not known, since the scan stores the 20 best" in done.err
+    assert json.loads(done.out)["recall"][0]["recall@100"] is None
+    table = pd.read_csv(files["truth"])
+    table.assign(document="None").to_csv(tmp_path / "truth.csv", index=False)
+    done = run("recall", files["scan"], "--truth", tmp_path / "truth.csv")
+    assert "note: no match names any of the 1 documents of the truth, such as 'None'" in done.err
 
 
 def test_other_judgements_are_refused(run: Run, files: dict[str, Path], tmp_path: Path) -> None:

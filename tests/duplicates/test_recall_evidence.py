@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from bayescontam.data.judgements import Judgements
 from bayescontam.duplicates.recall import recall
+from bayescontam.duplicates.recall_scores import newcombe_interval
 from bayescontam.errors import DataError, UsageError
 from bayescontam.scan.results import Scan
 from tests.support.made_evidence import judged, make_curve, make_draws, make_scan, match
@@ -199,6 +200,10 @@ def test_covariates_are_held_against_what_was_planted(
     exact = found.loc["contamination"]
     assert exact["mean_planted"] == pytest.approx(0.9)
     assert exact[["mean_others", "auc"]].tolist() == [0.0, 1.0]
+    # All are in order, and so are those of every bootstrap sample: 20 against 20 show no more.
+    ends = [*newcombe_interval(1.0, 20, 20, 0.95)]
+    assert exact[["auc_low", "auc_high"]].tolist() == pytest.approx(ends)
+    assert 0.8 < exact["auc_low"] < 0.95
     assert exact[["correlation", "reliability"]].tolist() == pytest.approx([1.0, 1.0])
     row, value = found.loc["p_duplicate"], table["p_duplicate"].to_numpy()
     assert row["mean_planted"] == pytest.approx(value[planted].mean())

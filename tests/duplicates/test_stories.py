@@ -12,19 +12,22 @@ import numpy as np
 import pytest
 
 from bayescontam.duplicates.items import DuplicateError
+from bayescontam.duplicates.musr import (
+    read_musr,
+    read_story,
+)
 from bayescontam.duplicates.stories import (
     Fact,
     Story,
     branches,
     changed_branches,
     check_duplicate,
+    check_written,
     known_material,
     mutate,
     narrate,
     new_murder,
     new_team,
-    read_musr,
-    read_story,
 )
 from bayescontam.errors import UsageError
 
@@ -90,7 +93,7 @@ def test_duplicates_of_new_stories_have_the_answer_of_their_item(kind: str) -> N
         for level in (0, 1, 2):
             child = mutate(story, level, rng)
             text = narrate(child, rng)
-            check_duplicate(story, child, text, level)
+            check_duplicate(story, child, child.item_text(text), level)
             assert child.answer == right_choice(child) == story.answer
             assert child.choices == story.choices
             changed = {*changed_branches(story, child)}
@@ -169,6 +172,32 @@ def test_stories_are_stored(kind: str) -> None:
             Story.from_json(broken)
 
 
+@pytest.mark.parametrize("kind", ["murder", "team"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"question": 5}, {"premise": None}, {"choices": [1, 2]}, {"choices": "AB"},
+        {"kind": "duel"},
+        {"trees": [{"text": 5, "children": [], "kind": "deduced"}]}, {"trees": 5}, {"trees": []},
+        {"names": [None, 3]}, {"slots": {"first": 1}}, {"slots": {}}, {"names": ["A", "B", "C"]},
+        {"trees": [{"text": "a", "children": 3, "kind": "deduced"}]},
+    ],
+)  # fmt: skip
+def test_odd_trees_are_refused(kind: str, change: dict[str, Any]) -> None:
+    story = made(kind, 1)
+    value = json.loads(json.dumps(story.as_json())) | change
+    with pytest.raises(DuplicateError):
+        Story.from_json(value)
+    with pytest.raises(DuplicateError):
+        read_story({"tree": value, "answer": story.answer})
+
+
+@pytest.mark.parametrize("tree", [None, 5, "text", [], {}])
+def test_what_is_no_tree_is_refused(tree: Any) -> None:
+    with pytest.raises(DuplicateError, match="it is no story with trees of facts"):
+        read_story({"tree": tree, "answer": 0})
+
+
 def test_another_level_is_refused() -> None:
     with pytest.raises(UsageError, match="allowed are 0, 1 and 2"):
         mutate(made("team", 1), 3, np.random.default_rng(1))
@@ -191,7 +220,17 @@ def case(kind: str, level: int) -> tuple[Story, Story, str, np.random.Generator]
     rng = np.random.default_rng(11)
     story = NEW[kind](rng)
     child = mutate(story, level, rng)
-    return story, child, narrate(child, rng), rng
+    return story, child, child.item_text(narrate(child, rng)), rng
+
+
+def part(story: Story, text: str) -> str:
+    """Return the story without its question and its choices."""
+    return text.removesuffix(story.item_text(""))
+
+
+def told(story: Story, text: str, more: str) -> str:
+    """Return an item with more at the end of its story."""
+    return story.item_text(part(story, text) + more)
 
 
 def innocent(story: Story) -> set[str]:
@@ -210,7 +249,7 @@ def test_a_changed_branch_of_the_murderer_is_found() -> None:
     )
     fault = put(child, key, replace(donor, text=branches(child)[key].text))
     with pytest.raises(DuplicateError, match=f"its level leaves as it is: '{key}'"):
-        check_duplicate(story, fault, narrate(fault, rng), 1)
+        check_duplicate(story, fault, fault.item_text(narrate(fault, rng)), 1)
 
 
 @pytest.mark.parametrize("kind", ["murder", "team"])
@@ -229,13 +268,14 @@ def test_a_fact_that_is_left_out_or_added_is_found(kind: str, level: int) -> Non
     for each in hidden:
         for words in (each, each.upper(), each.rstrip(".")):
             with pytest.raises(DuplicateError, match="or a rule of common sense is in its text"):
-                check_duplicate(story, child, f"{text} {words}", level)
+                check_duplicate(story, child, told(child, text, f" {words}"), level)
     for key in changed_branches(story, child):
         old = stated(branches(story)[key])[0]
         with pytest.raises(DuplicateError, match="is still in its text"):
-            check_duplicate(story, child, f"{text} {old}", level)
+            check_duplicate(story, child, told(child, text, f" {old}"), level)
+    spoilt = child.item_text(part(child, text).replace(story.names[1], "X"))
     with pytest.raises(DuplicateError, match=f"a name is not in its text: '{story.names[1]}'"):
-        check_duplicate(story, child, text.replace(story.names[1], "X"), level)
+        check_duplicate(story, child, spoilt, level)
 
 
 @pytest.mark.parametrize("kind", ["murder", "team"])
@@ -282,7 +322,7 @@ def test_a_changed_level_of_skill_or_cooperation_is_found() -> None:
 @pytest.mark.parametrize("kind", ["murder", "team"])
 def test_the_number_of_changed_branches_is_that_of_the_level(kind: str) -> None:
     story, child, text, rng = case(kind, 1)
-    unchanged = narrate(story, rng)
+    unchanged = story.item_text(narrate(story, rng))
     with pytest.raises(DuplicateError, match=r"not as many branches are changed.*0, not 1"):
         check_duplicate(story, story, unchanged, 1)
     with pytest.raises(DuplicateError, match=r"not as many branches are changed.*1, not 0"):
@@ -296,16 +336,16 @@ def test_the_number_of_changed_branches_is_that_of_the_level(kind: str) -> None:
         second = next(key for key in skills if key not in changed)
         two = put(child, second, whole[second])
         with pytest.raises(DuplicateError, match=r"not as many branches are changed.*2, not 1"):
-            check_duplicate(story, two, narrate(two, rng), 1)
+            check_duplicate(story, two, two.item_text(narrate(two, rng)), 1)
         pair = next(key for key in branches(child) if ": " not in key)
         one = put(story, pair, whole[pair])
         with pytest.raises(DuplicateError, match=f"leaves as it is: '{pair}'"):
-            check_duplicate(story, one, narrate(one, rng), 1)
+            check_duplicate(story, one, one.item_text(narrate(one, rng)), 1)
     else:
         key = next(key for key in branches(story) if key in innocent(story) and key not in changed)
         two = put(child, key, branches(mutate(story, 2, rng))[key])
         with pytest.raises(DuplicateError, match=f"its level leaves as it is: '{key}'"):
-            check_duplicate(story, two, narrate(two, rng), 1)
+            check_duplicate(story, two, two.item_text(narrate(two, rng)), 1)
 
 
 def test_a_changed_branch_has_no_fact_of_the_old_one() -> None:
@@ -314,7 +354,115 @@ def test_a_changed_branch_has_no_fact_of_the_old_one() -> None:
     old, new = branches(story)[key], branches(child)[key]
     mixed = put(child, key, replace(new, children=(old.children[0], *new.children[1:])))
     with pytest.raises(DuplicateError, match="has a stated fact of its item's"):
-        check_duplicate(story, mixed, narrate(mixed, rng), 1)
+        check_duplicate(story, mixed, mixed.item_text(narrate(mixed, rng)), 1)
+
+
+# Texts with other endings, sentences or hints
+
+MODES = [pytest.param(True, id="narrator"), pytest.param(False, id="model")]
+
+
+@pytest.mark.parametrize("kind", ["murder", "team"])
+@pytest.mark.parametrize("verbatim", MODES)
+def test_question_and_choices_are_those_of_the_item(kind: str, verbatim: bool) -> None:
+    story, child, text, _ = case(kind, 1)
+    check_duplicate(story, child, text, 1, verbatim=verbatim)
+    tale = part(child, text)
+    turned = replace(child, choices=child.choices[::-1])
+    faults = [
+        tale, f"{tale}\n\n{child.question}", text.replace(child.question, "Who sings best?"),
+        turned.item_text(tale), f"{text}\nC. Nobody", f"{text}\n", text.replace("\nA. ", "\n1. "),
+    ]  # fmt: skip
+    for fault in faults:
+        assert fault != text
+        with pytest.raises(DuplicateError, match="does not end with the question and the lettered"):
+            check_duplicate(story, child, fault, 1, verbatim=verbatim)
+    for name in child.names:
+        with pytest.raises(DuplicateError, match=f"a name is not in its text: '{name}'"):
+            check_duplicate(
+                story, child, child.item_text(tale.replace(name, "X")), 1, verbatim=verbatim
+            )
+
+
+@pytest.mark.parametrize("kind", ["murder", "team"])
+def test_a_narrated_story_has_known_sentences_alone(kind: str) -> None:
+    story, child, text, _ = case(kind, 1)
+    tale, b = part(child, text), child.names[1]
+    paragraphs = tale.split("\n\n")
+    sentence = paragraphs[1].split(". ")[-1]
+    faults = [
+        f"{tale} The murderer is of course {b}.", f"{tale}\n\n{b} is guilty.",
+        tale.replace("\n\n", f"\n\n{b} is guilty. ", 1), f"{b} is guilty. {tale}",
+        "\n\n".join(paragraphs[:-1]), "\n\n".join(paragraphs[1:]),
+        "\n\n".join([*paragraphs[:2], "A dog barked.", *paragraphs[2:]]),
+        tale.replace(sentence, f"{sentence} It is not true."),
+        tale.replace(sentence, f"{sentence} {sentence}"),
+        "\n\n".join([*paragraphs[:-1], paragraphs[1], paragraphs[-1]]),
+        tale.replace(sentence, f"Nobody believed that {sentence}"),
+    ]  # fmt: skip
+    for fault in faults:
+        assert fault != tale
+        with pytest.raises(DuplicateError, match="more, or less, than its facts in known sent"):
+            check_duplicate(story, child, child.item_text(fault), 1)
+
+
+def by_model(story: Story) -> str:
+    """Return a story as a model may write it."""
+    facts = (f"This is known. {fact}" for fact in story.facts)
+    return f"It was late. {story.premise}\n\n" + " ".join(facts)
+
+
+@pytest.mark.parametrize("kind", ["murder", "team"])
+def test_a_story_by_a_model_is_one(kind: str) -> None:
+    story, child, _, _ = case(kind, 0)
+    tale = by_model(child)
+    check_written(child, tale)
+    check_duplicate(story, child, child.item_text(tale), 0, verbatim=False)
+    words, names = tale.split(), " ".join(child.names)
+    rule = child.trees[0].children[0].texts("commonsense", "deduced")[-1]
+    faults = {
+        "its story is empty": " \n",
+        "a name is not in its text": tale.replace(child.names[0], "Somebody"),
+        "fewer words than half of its facts": f"{names}. " + " ".join(words[: len(words) // 5]),
+        "it has a heading": f"# The Tale\n\n{tale}",
+        "has a heading": f"**The Tale**\n\n{tale}",
+        "begins with words about the story": f"Here is your story:\n\n{tale}",
+        "its last sentence has no end": tale + " And then",
+        "its question is within its story": f"{tale}\n\n{child.question}",
+        "a deduced fact or a rule of common sense": f"{tale} {rule}",
+    }
+    for reason, fault in faults.items():
+        with pytest.raises(DuplicateError, match=reason):
+            check_written(child, fault)
+        with pytest.raises(DuplicateError, match=reason):
+            check_duplicate(story, child, child.item_text(fault), 0, verbatim=False)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "The murderer is of course {b}.", "{b} is guilty.", "{b}, then, was the killer!",
+        "So {b} had committed the murder.", "“I am guilty,” said {b}.", "The culprit? It is {b}.",
+        "Not {a} but {b} was the MURDERER.",
+    ],
+)  # fmt: skip
+def test_a_story_that_names_the_murderer_is_refused(hint: str) -> None:
+    story, child, _, _ = case("murder", 0)
+    words = hint.format(a=child.names[0], b=child.names[1]).replace("culprit? It", "culprit, it")
+    for fault in (f"{by_model(child)} {words}", f"{words} {by_model(child)}"):
+        with pytest.raises(DuplicateError, match="gives the answer away"):
+            check_written(child, fault)
+        with pytest.raises(DuplicateError, match="gives the answer away"):
+            check_duplicate(story, child, child.item_text(fault), 0, verbatim=False)
+    check_written(child, by_model(child) + " Somewhere, a murderer slept badly.")
+
+
+def test_a_story_that_states_an_allocation_is_refused() -> None:
+    _, child, _, _ = case("team", 0)
+    task, name = child.slots["first"], child.names[0]
+    for hint in (child.choices[0], f"{task.upper()}: {name}", f"{task} – {name}"):
+        with pytest.raises(DuplicateError, match="gives the answer away"):
+            check_written(child, f"{by_model(child)} {hint}.")
 
 
 # Records of MuSR
@@ -429,11 +577,13 @@ def test_duplicates_of_musr_are_made(kind: str, known: bool) -> None:
         for level in (0, 1, 2):
             child = mutate(story, level, rng)
             text = narrate(child, rng)
-            check_duplicate(story, child, text, level)
+            check_duplicate(story, child, child.item_text(text), level)
             assert child.answer == right_choice(child) == story.answer
             assert not re.search(r"[{}]", text)
             # A duplicate of a duplicate is one as well.
-            check_duplicate(child, (next_ := mutate(child, 2, rng)), narrate(next_, rng), 2)
+            check_duplicate(
+                child, (next_ := mutate(child, 2, rng)), next_.item_text(narrate(next_, rng)), 2
+            )
         if kind == "murder" and not known:
             assert not re.search(r"\boar\b|salt mine|Karel", text)
 
@@ -495,6 +645,28 @@ BARE = {"root_structure": [node("Ulla is the murderer.", node("Ulla has a means.
 def test_records_that_are_no_stories_are_refused(record: dict[str, Any], reason: str) -> None:
     with pytest.raises(DuplicateError, match=reason):
         read_musr(record)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"questions": "text"}, {"questions": {}}, {"questions": [5]}, {"questions": {"a": 1}},
+        {"questions": 5}, {"questions": [None]}, mystery(question=5), mystery(question=None),
+        mystery(choices=[5, {}]), mystery(choices="Piet"), mystery(intermediate_trees=5),
+        mystery(intermediate_trees=[5]), mystery(intermediate_trees=[{}]), mystery(answer=[]),
+        mystery(intermediate_trees=[{"nodes": [{"value": 5}]}]),
+        mystery(intermediate_trees=[{"nodes": [{"value": "a", "children": 5}]}]),
+        mystery(intermediate_trees=[{"nodes": 5}]), allocation(choices=[5]),
+    ],
+)  # fmt: skip
+def test_odd_records_are_refused(record: dict[str, Any]) -> None:
+    with pytest.raises(DuplicateError):
+        read_story(record)
+
+
+@pytest.mark.parametrize("data", [5, "text", [5], [{"victim_info": 5}], {"a": 1}, None])
+def test_odd_data_beside_the_trees_are_left_aside(data: Any) -> None:
+    assert "weapon" not in read_musr(mystery(intermediate_data=data)).slots
 
 
 def test_allocations_of_the_same_score_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from bayescontam.duplicates.kinds import kind_of
 from bayescontam.duplicates.make import Made, check_duplicates, make_duplicates
 from bayescontam.duplicates.new import new_items
 from bayescontam.duplicates.sandbox import check_sandbox
+from bayescontam.duplicates.writing import load_prompts
 from bayescontam.endpoint import Endpoint
-from bayescontam.errors import TaskError
+from bayescontam.errors import TaskError, UsageError
 from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.registry import load_recipe
 from tests.support.human_eval import tasks
@@ -69,11 +71,15 @@ def judged(request: Request) -> bool:
 
 
 def paraphrases(request: Request, text: str) -> Reply:
-    """Write as many versions as are wanted, each in other words before the names."""
+    """Write as many versions as are wanted: the same words in other orders, none twice."""
     [wanted] = re.findall(r"^(One version|\d+ versions),", asked(request), re.MULTILINE)
     count = 1 if wanted == "One version" else int(wanted.split()[0])
-    new = [opening for opening in OPENINGS if f"{opening} reworded" not in asked(request)]
-    texts = [f"{opening} reworded {text}" for opening in new[:count]]
+    words = text.split()[::-1]
+    new = [at for at, opening in enumerate(OPENINGS) if f"{opening} this:" not in asked(request)]
+    cuts = {at: 3 * at % len(words) for at in new[:count]}
+    texts = [
+        f"{OPENINGS[at]} this: " + " ".join(words[cut:] + words[:cut]) for at, cut in cuts.items()
+    ]
     return completion(json.dumps({"paraphrases": texts}))
 
 
@@ -142,7 +148,7 @@ def test_solutions_and_paraphrases_of_human_eval(
         expected = (
             ["names", "other words", "tests", "equal meaning by llm:small"]
             if row["level"] == "paraphrase"
-            else ["other code", "tests", "comments", "other than earlier ones"]
+            else ["other code", "comments", "tests", "other than earlier ones"]
         )
         assert row["checks"] == expected
     assert len({row["answer"] for row in made.rows if row["level"] == "solution"}) == 6
@@ -257,6 +263,190 @@ def test_paraphrases_of_any_benchmark(texts: Path, server: Server, tmp_path: Pat
     assert "12, 5, Ben" in asked(writing[0]) or "12, 5, Ada" in asked(writing[0])
 
 
+WRAPPINGS: dict[str, Callable[[list[str]], str]] = {
+    "a fence and a preface": lambda texts: (
+        "Here are the paraphrases:\n```json\n" + json.dumps({"paraphrases": texts}) + "\n```"
+    ),
+    "thoughts": lambda texts: (
+        '<think>Perhaps {"paraphrases": ["no", "no"]}</think>' + json.dumps({"paraphrases": texts})
+    ),
+    "a thought as an object": lambda texts: (
+        '{"thought": "numbers stay"}\n' + json.dumps({"paraphrases": texts})
+    ),
+    "a bare list": json.dumps,
+    "a list of objects": lambda texts: json.dumps([{"text": text} for text in texts]),
+    "an object in an object": lambda texts: json.dumps({"result": {"paraphrases": texts}}),
+    "numbered fields": lambda texts: json.dumps({f"para{at}": t for at, t in enumerate(texts)}),
+    "line breaks in texts": lambda texts: (
+        json.dumps({"paraphrases": texts}).replace("this: ", "this:\n")
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRAPPINGS)
+def test_replies_are_read_in_many_forms(
+    case: str, texts: Path, server: Server, tmp_path: Path
+) -> None:
+    def wrapped(request: Request) -> Reply:
+        if judged(request):
+            return verdict()
+        return completion(WRAPPINGS[case](written(paraphrases(request, in_prompt(request)))))
+
+    server.behave = wrapped
+    made = made_of(texts, load_recipe("paraphrase"), server, tmp_path)
+    assert made.failures.empty
+    assert len(made.rows) == 10
+    assert all("this:" in row["text"] for row in made.rows)
+
+
+FENCES: dict[str, Callable[[str], str]] = {
+    "none": lambda code: code,
+    "python3": lambda code: f"Here it is:\n```python3\n{code}```\nIt adds.",
+    "capital": lambda code: f"```Python\n{code}```",
+    "tildes": lambda code: f"~~~python\n{code}~~~",
+    "unclosed": lambda code: f"```python\n{code}",
+    "indented": lambda code: "  ```python\n" + textwrap.indent(code, "  ") + "  ```",
+    "a command before": lambda code: f"```bash\npip install x\n```\n```python\n{code}```",
+    "a longer one before": lambda code: (
+        "```python\ndef add(x, y):\n" + "    # wrong\n" * 40 + "    return 0\n```\n"
+        f"```python\n{code}```"
+    ),
+    "thoughts": lambda code: (
+        f"<think>```python\ndef add(x, y): pass\n```</think>```python\n{code}```"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FENCES)
+def test_code_is_read_in_many_forms(case: str, server: Server, tmp_path: Path) -> None:
+    check_sandbox()
+    server.behave = lambda request: completion(FENCES[case](SOLUTIONS["add"][0]))
+    path = write_rows(tmp_path / "he.jsonl", tasks(53))
+    made = made_of(path, recipe("humaneval", copies=1), server, tmp_path, chains=["solution"])
+    assert made.failures.empty
+    assert [row["answer"] for row in made.rows] == [SOLUTIONS["add"][0]]
+
+
+HOPELESS = {
+    "cut off within brackets": "# c\ndef add(x, y):\n    # d\n    return sum([v for v in (x, y)]",
+    "an open text": '# c\ndef add(x, y):\n    # d\n    return """a',
+    "null": "# c\ndef add(x, y):\n    # d\n    return x + y\x00",
+    "deep": "# c\ndef add(x, y):\n    # d\n    return " + "(" * 300,
+    "half a character": "# \ud83d\ndef add(x, y):\n    # d\n    return 1",
+}
+
+
+@pytest.mark.parametrize("case", HOPELESS)
+def test_odd_code_ends_no_run(case: str, server: Server, tmp_path: Path) -> None:
+    check_sandbox()
+    server.behave = lambda request: (
+        completion(HOPELESS[case]) if len(server.requests) == 1 else good(request)
+    )
+    path = write_rows(tmp_path / "he.jsonl", tasks(53))
+    for _ in range(2):  # what is stored does not end it either
+        made = made_of(path, recipe("humaneval", copies=1), server, tmp_path, chains=["solution"])
+        assert len(made.rows) == 1
+        assert made.failures["what"].tolist() == ["attempt"]
+
+
+def test_a_text_that_was_cut_off_is_none(texts: Path, server: Server, tmp_path: Path) -> None:
+    def cut(request: Request) -> Reply:
+        if judged(request):
+            return verdict()
+        content = json.dumps({"paraphrases": written(paraphrases(request, in_prompt(request)))})
+        finish = "length" if len(server.requests) == 1 else "stop"
+        return completion(content, finish_reason=finish)
+
+    server.behave = cut
+    made = made_of(texts, load_recipe("paraphrase"), server, tmp_path)
+    assert len(made.rows) == 10
+    assert made.failures["reason"].tolist() == ["the model's reply was cut off"]
+
+
+def test_a_judge_that_cannot_be_read_is_named_and_paid_for_once(
+    texts: Path, server: Server, tmp_path: Path
+) -> None:
+    server.behave = lambda request: (
+        completion("I think they are the same.") if judged(request) else any_text(request)
+    )
+    for _ in range(2):
+        made = made_of(texts, load_recipe("paraphrase"), server, tmp_path)
+        assert not made.rows
+        assert made.failures["reason"].eq("the judge's answer is unparsable").all()
+        calls = len(server.requests)
+    made_of(texts, load_recipe("paraphrase"), server, tmp_path)
+    assert len(server.requests) == calls
+
+
+def test_failing_solutions_are_written_again_for_every_copy(server: Server, tmp_path: Path) -> None:
+    check_sandbox()
+    server.behave = lambda request: completion(BAD["wrong code"][0])
+    path = write_rows(tmp_path / "he.jsonl", tasks(53))
+    made_of(path, recipe("humaneval", copies=3), server, tmp_path, chains=["solution"])
+    assert len(server.requests) == 3 * 3
+
+
+def test_near_copies_and_other_numbers_are_no_paraphrases(
+    texts: Path, server: Server, tmp_path: Path
+) -> None:
+    def near(request: Request) -> Reply:
+        if judged(request):
+            return verdict()
+        text = in_prompt(request)
+        odd = (
+            " ".join(text.split()[::-1]).replace("5", "5 or 6")
+            if "5" in text
+            else f"{text} Please."
+        )
+        return completion(json.dumps({"paraphrases": [f"{text} Please.", odd] * 3}))
+
+    server.behave = near
+    made = made_of(texts, load_recipe("paraphrase"), server, tmp_path)
+    assert not made.rows
+    reasons = {*made.failures["reason"]}
+    assert reasons == {
+        "its words are nearly those of the text before", "a number is new, or there less often"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prompts", "text", "message"),
+    [
+        ({"paraphrse": "p.md"}, "x", "writing.prompts: got 'paraphrse'"),
+        ({"paraphrase": "p.md"}, "Costs $5: $text $names", "a dollar sign is"),
+        ({"paraphrase": "p.md"}, "$text and $nmes", "needed are"),
+        ({"paraphrase": "p.md"}, "Say it again.", "needed are"),
+        ({"paraphrase": "none.md"}, "", "cannot be read"),
+    ],
+)
+def test_own_prompts_are_checked_before_any_call(
+    prompts: dict[str, str], text: str, message: str, texts: Path, server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "p.md").write_text(text)
+    known = load_recipe("paraphrase")
+    paths = {step: str(tmp_path / name) for step, name in prompts.items()}
+    mine = known.model_copy(update={"writing": known.writing.model_copy(update={"prompts": paths})})
+    with pytest.raises(UsageError, match=message):
+        made_of(texts, mine, server, tmp_path)
+    assert not server.requests
+
+
+def test_another_prompt_or_model_is_other_work(texts: Path, server: Server, tmp_path: Path) -> None:
+    server.behave = any_text
+    part, known = tmp_path / "part", load_recipe("paraphrase")
+    made_of(texts, known, server, tmp_path, resume=part)
+    assert (
+        "2 of 2 were finished before" in made_of(texts, known, server, tmp_path, resume=part).notes
+    )
+    own = load_prompts(known.writing)["paraphrase"].template
+    (tmp_path / "p.md").write_text(f"{own}\nTake your time.\n")
+    writing = known.writing.model_copy(update={"prompts": {"paraphrase": str(tmp_path / "p.md")}})
+    again = made_of(
+        texts, known.model_copy(update={"writing": writing}), server, tmp_path, resume=part
+    )
+    assert any("held parts of other work" in note for note in again.notes)
+
+
 def changed(request: Request, change: Callable[[str], str]) -> Reply:
     first, *others = written(paraphrases(request, in_prompt(request)))
     return completion(json.dumps({"paraphrases": [change(first), *others]}))
@@ -267,7 +457,9 @@ CHANGES: dict[str, tuple[Callable[[Request], Reply], str]] = {
         lambda request: changed(request, lambda _: in_prompt(request)), "those of the text before"
     ),
     "twice the same": (
-        lambda request: changed(request, lambda text: text.replace("Kindly", "Your job:")),
+        lambda request: completion(
+            json.dumps({"paraphrases": [written(paraphrases(request, in_prompt(request)))[1]] * 5})
+        ),
         "those of the text before",
     ),
     "a number is lost": (
@@ -348,14 +540,20 @@ def test_a_grid_is_paraphrased_after_other_steps(server: Server, tmp_path: Path)
     def prose(request: Request) -> Reply:
         if judged(request):
             return verdict()
-        text = in_prompt(request).replace("stand in a row", "are lined up")
-        return completion(json.dumps({"paraphrases": [text.replace(" is ", " must be ")]}))
+        before, title, clues = in_prompt(request).partition("## Clues:\n")
+        values = re.findall("`(.+?)`", before)
+        lines = [
+            f"{at}. Some rule binds " + " with ".join(value for value in values if value in clue)
+            for at, clue in enumerate(clues.splitlines(), 1)
+        ]
+        text = before.replace("stand in a row", "are lined up") + title + "\n".join(lines)
+        return completion(json.dumps({"paraphrases": [text]}))
 
     server.behave = prose
     chain = "shuffle+substitute+paraphrase"
     made = made_of(path, load_recipe("zebralogic"), server, tmp_path, chains=[chain])
     assert [row["level"] for row in made.rows] == [chain] * 2
-    assert all("unique solution before paraphrasing" in row["checks"] for row in made.rows)
+    assert all("clues as far as they can be read" in row["checks"] for row in made.rows)
     kind = kind_of(load_recipe("zebralogic"))
     rows = [row | {"text": row["text"].replace(next(iter(kind.names(
         kind.read({"id": "x", "puzzle": row["before"], "solution": row["answer"]}))

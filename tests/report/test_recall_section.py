@@ -94,7 +94,7 @@ def test_the_sentence_fits_what_was_found(found: Recalled) -> None:
     )
     assert recall_section(near)["meaning"].startswith("Most duplicates of these kinds are found:")
     assert finding(far).startswith("Of 30 planted duplicates, none are among")
-    assert recall_section(far)["meaning"].endswith("duplicates of the kinds not found.")
+    assert "duplicates of the kinds not found." in recall_section(far)["meaning"]
     alone = Recalled(**{**vars(near), "duplicates": near.duplicates.head(1)})
     assert finding(alone).startswith("Of 1 planted duplicate, all is among the 10 best")
 
@@ -149,6 +149,27 @@ def test_only_what_was_given_is_on_the_page(scan: Scan) -> None:
     assert 'id="picture-planted-roc"' not in text
     assert "items, by their best match" not in text
     assert "pairs, semantic near" in text
+
+
+def test_what_is_not_stored_is_not_shown(made: MadeScan, tmp_path: Path) -> None:
+    """With three stored matches of each item, of the twenty."""
+    few = replace(made, matches=made.matches[made.matches["rank"] <= 3].reset_index(drop=True))
+    few = few.with_record(search=made.record["search"] | {"top_k": 3})
+    scan = Scan.load(few.write(tmp_path / "few"))
+    truth = truth_in(Scan.load(made.write(tmp_path / "made")))
+    found = recall(scan, truth)
+    assert finding(found).startswith(
+        "Of 60 planted duplicates, 50.0 % are among the 3 best matches of their item"
+    )
+    section = recall_section(found)
+    assert (
+        "Recall@10, recall@100: not known, since the scan stores the 3 best" in section["meaning"]
+    )
+    [lines] = [p for p in section["pictures"] if p.name == "planted-found"]
+    assert "by rank up to 3 and" in lines.alt
+    text = Parsed(section_of(render_scan(scan, recalled=found))).text
+    assert "–" in text
+    assert "nan" not in text.lower().split()
 
 
 def test_a_form_has_its_rows(scan: Scan) -> None:
