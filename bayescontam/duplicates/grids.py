@@ -182,8 +182,8 @@ def solutions(houses: int, count: int, clues: Sequence[Clue], most: int = 2) -> 
     MissingExtraError
         Without the extra ``duplicates``.
     """
-    # python-constraint2 takes 0.11 s for a 6 x 6 grid where CP-SAT takes 0.003 s, and a new grid
-    # is solved some sixty times.
+    # python-constraint2 takes ten times as long for grids of 6 x 5 (benchmarks/test_making.py), and
+    # a new grid is solved some sixty times.
     cp = require("ortools.sat.python.cp_model", "duplicates")
     model = cp.CpModel()
     house = [[model.new_int_var(0, houses - 1, "") for _ in range(houses)] for _ in range(count)]

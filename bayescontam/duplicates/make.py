@@ -175,13 +175,15 @@ def make_duplicates(
             " its name (--base-url, --model), or other chains"
         )
     items, failed = read_items(path, kind, first=first or known.first, progress=progress)
-    maker = _Maker(path.stem, kind, count, seed)
+    # Also of a compressed file, as a scan's manifest would name it.
+    benchmark_name = path.name.partition(".json")[0] if ".json" in path.name else path.stem
+    maker = _Maker(benchmark_name, kind, count, seed)
     units = [
         _Unit(at * len(steps) + number, item, chain)
         for at, item in enumerate(items) for number, chain in enumerate(steps)
     ]  # fmt: skip
     options = [known.hash, [*map(list, steps)], count, seed, first, sha256(path.read_bytes())]
-    options += [path.stem, _material()]
+    options += [benchmark_name, _material()]
     if modelled and endpoint is not None:
         prompts = [prompt.template for prompt in load_prompts(known.writing).values()]
         options += [endpoint.base_url, endpoint.model, judge, dict(endpoint.extra), prompts]

@@ -1,5 +1,6 @@
 """Duplicates of logic grids: steps, checks, planted faults, and the commands."""
 
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -269,3 +270,10 @@ def test_records_of_other_types_are_counted(grids: Path, tmp_path: Path) -> None
     made = make_duplicates(write_rows(tmp_path / "odd.jsonl", records), chains=["shuffle"])
     assert len(made.rows) == 4
     assert made.failures["what"].eq("item").all()
+
+
+def test_a_compressed_benchmark_has_its_name(grids: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "packed" / "grids.jsonl.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(grids.read_bytes()))
+    assert make_duplicates(packed).rows == make_duplicates(grids).rows
