@@ -6,6 +6,7 @@ resemble each other is as published (soft contamination, appendix A.3.4).
 
 import ast
 import builtins
+import inspect
 import io
 import re
 import symtable
@@ -173,10 +174,16 @@ def check_same_program(code: str, other: str, *, renamed: bool, reordered: bool)
 
 
 def _shapes(code: str, blank: bool) -> list[str]:
-    """Return each top-level statement's syntax tree as text, with or without names."""
-    fields = r"\b(id|name|arg|names)=(\[[^\]]*\]|'[^']*')"
-    dumps = [ast.dump(node) for node in _parse(code).body]
-    return [re.sub(fields, r"\1=", dump) for dump in dumps] if blank else dumps
+    """Return each top-level statement's syntax tree as text, with or without the code's names."""
+    tree = _parse(code)
+    dumps = [ast.dump(node) for node in tree.body]
+    if not blank:
+        return dumps
+    own = _own_names(code, [*ast.walk(tree)])
+    return [
+        re.sub(r"'([^'\\]*)'", lambda hit: "''" if hit[1] in own else hit[0], each)
+        for each in dumps
+    ]
 
 
 def check_beginning(text: str, before: str) -> None:
@@ -186,17 +193,27 @@ def check_beginning(text: str, before: str) -> None:
 
 
 def last_docstring(beginning: str) -> str:
-    """Return the docstring that a beginning of a program ends with; nothing if there is none."""
+    """Return the text that the last function of a beginning holds; nothing if there is none.
+
+    It need not come first, as in HumanEval/115.
+    """
     last = _parse(beginning.rstrip() + "\n    pass\n").body[-1]
-    return (ast.get_docstring(last) or "") if isinstance(last, _DEFINITIONS) else ""
+    texts = [node for node in getattr(last, "body", ()) if _is_text(node)]
+    return inspect.cleandoc(texts[-1].value.value) if texts else ""
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Return whether a statement is a text and nothing else."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _bare(beginning: str) -> str:
     """Return the syntax tree of a program that goes on after its last function's docstring."""
     tree = _parse(beginning.rstrip() + "\n    pass\n")
     for node in ast.walk(tree):
-        if isinstance(node, _DEFINITIONS) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
+        if isinstance(node, _DEFINITIONS):
+            node.body = [each for each in node.body if not _is_text(each)]
     return ast.dump(tree)
 
 

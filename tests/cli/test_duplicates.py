@@ -104,12 +104,13 @@ def test_show_counts_levels_and_writes_a_page(run: Run, grids: Path) -> None:
     assert "<mark>" in text
     done = run("duplicates", "show", grids)
     assert done.status == 2
-    assert "give the file that 'duplicates make' wrote" in " ".join(done.err.split())
+    assert "Give the file that 'duplicates make' wrote" in " ".join(done.err.split())
 
 
 def test_texts_on_the_page_cannot_close_its_tags(run: Run, tmp_path: Path) -> None:
     row = {
-        "item": "<b>", "duplicate": "<b>/1", "level": "<script>", "checks": ["<i>"],
+        "recipe": "logic-grid", "item": "<b>",
+        "duplicate": "<b>/1", "level": "<script>", "checks": ["<i>"],
         "text": "</div><script>alert(1)</script>", "answer": "<img src=x>",
     }  # fmt: skip
     write_rows(tmp_path / "d.jsonl", [row])

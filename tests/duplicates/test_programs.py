@@ -18,9 +18,12 @@ from bayescontam.duplicates.programs import (
     MOST_SIMILAR,
     TASK_FIELDS,
     Program,
+    check_beginning,
     check_commented,
     check_different,
+    check_same_program,
     check_tests,
+    last_docstring,
     new_task,
     read_program,
     rename,
@@ -28,6 +31,7 @@ from bayescontam.duplicates.programs import (
     similarity,
 )
 from bayescontam.duplicates.sandbox import run_program
+from tests.support.human_eval import human_eval
 from tests.support.sandboxed import sandbox  # noqa: F401
 
 held = pytest.mark.usefixtures("sandbox")
@@ -787,3 +791,32 @@ def test_solutions_of_humaneval_pass_and_so_do_duplicates() -> None:
         "its code has no names to change": 2,
         "its code uses names as text": 1,
     }
+
+
+def test_every_beginning_of_human_eval_has_words_that_may_change() -> None:
+    """Also where a statement stands before the docstring."""
+    for task in human_eval():
+        prompt = task["prompt"]
+        assert len(last_docstring(prompt).split()) > 3, task["task_id"]
+        opening = [hit.end() for hit in re.finditer("\"{3}|'{3}", prompt)][-2]
+        check_beginning(f"{prompt[:opening]}Kindly: {prompt[opening:]}", prompt)
+        with pytest.raises(DuplicateError, match="begins in another way"):
+            check_beginning(f"import os\n{prompt}", prompt)
+        with pytest.raises(DuplicateError, match="begins in another way"):
+            check_beginning(f"{prompt.rstrip()}\n    return 1\n", prompt)
+
+
+def test_another_program_under_the_same_tests_is_no_renamed_one() -> None:
+    code = "def f(values):\n    total = sum(values)\n    return total\n"
+    other = "def f(numbers):\n    result = sum(numbers)\n    return result\n"
+    check_same_program(other, code, renamed=True, reordered=False)
+    wrongs = (f"{code}\n", code.replace("sum(v", "max(v"), "def f(v):\n    return sum(v)\n")
+    for wrong in wrongs:
+        with pytest.raises(DuplicateError, match=r"names of its item|another program"):
+            check_same_program(wrong, code, renamed=True, reordered=False)
+    two = "def g(a):\n    return a\n\n\ndef f(a):\n    return g(a)\n"
+    swapped = "def f(a):\n    return g(a)\n\n\ndef g(a):\n    return a\n"
+    check_same_program(swapped, two, renamed=False, reordered=True)
+    for wrong in (two, swapped.replace("(a)", "(b)")):
+        with pytest.raises(DuplicateError, match=r"order of its item|another program"):
+            check_same_program(wrong, two, renamed=False, reordered=True)
