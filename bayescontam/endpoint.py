@@ -143,7 +143,7 @@ def _retry_after(header: str | None) -> float | None:
 
 
 class Request[AnswerT](Protocol):
-    """What a model is asked, and how its reply is read."""
+    """What is requested of a model, and how its reply is read."""
 
     @property
     def messages(self) -> list[dict[str, str]]:

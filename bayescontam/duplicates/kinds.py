@@ -4,7 +4,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -18,6 +18,7 @@ from bayescontam.duplicates.items import DuplicateError, Version, planted_of
 from bayescontam.errors import UsageError
 from bayescontam.specs.recipe import Recipe
 
+type Step = Callable[[Any, np.random.Generator], Any]
 type Row = Mapping[str, Any]
 """A duplicate as it stands in a file."""
 
@@ -41,6 +42,8 @@ class Kind(ABC):
 
     steps: ClassVar[tuple[str, ...]]
     """In the order in which a chain has them; those of a language model come last."""
+    plain: ClassVar[Mapping[str, Step]] = {}
+    """Steps that need no model: what they make of a content."""
     written: ClassVar[frozenset[str]] = frozenset({PARAPHRASE})
     """Steps that need a language model."""
 
@@ -51,9 +54,13 @@ class Kind(ABC):
     def read(self, record: Row) -> Version:
         """Return an item; a DuplicateError says why a record is none."""
 
-    @abstractmethod
     def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
         """Return what a step without a model makes of a version."""
+        return self.made(version, self.plain[step](version.content, rng))
+
+    def made(self, version: Version, content: Any) -> Version:
+        """Return a version with another content, and the text and answer that go with it."""
+        return replace(version, content=content)
 
     @abstractmethod
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
@@ -128,10 +135,6 @@ class Texts(Kind):
             answer = self._answer(record)  # it is to be planted
         return Version(self._text(record), answer)
 
-    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
-        """There is no step without a model."""
-        raise NotImplementedError(step)
-
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""
         self.check_words(str(row.get("text")), parent.text, self.names(parent))
@@ -144,6 +147,11 @@ class LogicGrids(Kind):
     """Logic grids, as in ZebraLogic."""
 
     steps = ("shuffle", "substitute", "reword", PARAPHRASE)
+    plain: ClassVar[Mapping[str, Step]] = {
+        "shuffle": grids.shuffle,
+        "substitute": grids.substitute,
+        "reword": grids.reword,
+    }
 
     def read(self, record: Row) -> Version:
         """Return an item, solved."""
@@ -152,11 +160,9 @@ class LogicGrids(Kind):
         grids.refuse_unsolved(grid)
         return Version(text, answer, grid)
 
-    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
-        """Return a grid with other clues, values or sentences."""
-        made = {"shuffle": grids.shuffle, "substitute": grids.substitute, "reword": grids.reword}
-        grid = made[step](version.content, rng)
-        return Version(grid.text, grid.solution, grid)
+    def made(self, version: Version, content: Any) -> Version:
+        """Return a grid with its text and solution."""
+        return Version(content.text, content.solution, content)
 
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes: by its own text, or by that before paraphrasing."""
@@ -190,6 +196,10 @@ class Code(Kind):
     """Programming tasks with tests."""
 
     steps = ("rename", "reorder", SOLUTION, PARAPHRASE)
+    plain: ClassVar[Mapping[str, Step]] = {
+        "rename": lambda own, rng: replace(own, code=programs.rename(own.code, rng, own.names)),
+        "reorder": lambda own, rng: replace(own, code=programs.reorder(own.code, rng)),
+    }
     written = frozenset({SOLUTION, PARAPHRASE})
 
     def read(self, record: Row) -> Version:
@@ -216,20 +226,10 @@ class Code(Kind):
             ) from error
         return Version(text, answer, program)
 
-    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
-        """Return a program with other names, or its functions in another order."""
-        program = version.content
-        if step == "rename":
-            code = programs.rename(program.code, rng, keep=program.names)
-        else:
-            code = programs.reorder(program.code, rng)
-        return self.with_code(version, code)
-
-    def with_code(self, version: Version, code: str) -> Version:
+    def made(self, version: Version, content: Any) -> Version:
         """Return a version with another program, which is whole: it begins as the text does."""
         more = {**version.more, **({"text_mode": "output"} if self.fields.begins else {})}
-        content = replace(version.content, code=code)
-        return replace(version, answer=code, content=content, more=more)
+        return replace(version, answer=content.code, content=content, more=more)
 
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""
@@ -322,6 +322,11 @@ class ArcPairs(Kind):
     """Tasks of ARC."""
 
     steps = ("recolour", "turn", "reorder")
+    plain: ClassVar[Mapping[str, Step]] = {
+        "recolour": arc.recolour,
+        "turn": arc.turn,
+        "reorder": arc.reorder,
+    }
     written = frozenset()
 
     def text(self, record: Row) -> str:
@@ -336,11 +341,9 @@ class ArcPairs(Kind):
         task = arc.read_task(record)
         return Version(task.text, task.answer, task)
 
-    def apply(self, step: str, version: Version, rng: np.random.Generator) -> Version:
-        """Return a task in other colours, turned, or with its pairs in another order."""
-        made = {"recolour": arc.recolour, "turn": arc.turn, "reorder": arc.reorder}
-        task = made[step](version.content, rng)
-        return Version(task.text, task.answer, task, more={"task": task.as_json()})
+    def made(self, version: Version, content: Any) -> Version:
+        """Return a task with its text and answer, and as ARC's files hold it."""
+        return Version(content.text, content.answer, content, more={"task": content.as_json()})
 
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""

@@ -370,8 +370,8 @@ def _refuse_repeated(files: Sequence[Path], text_field: str, held: Sequence[int]
             )
             for name, at in shared.items()
         ],
-        "A scan could not tell which of them holds it. Give every document an id of its own over"
-        " all files, or remove the field: documents without are numbered.",
+        "A scan could not distinguish them. Give every document an id of its own over all files, or"
+        " remove the field: documents without are numbered.",
     )
 
 

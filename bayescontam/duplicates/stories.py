@@ -448,7 +448,7 @@ def check_written(story: Story, text: str) -> None:
     Parameters
     ----------
     story : Story
-        What it should tell.
+        What it should state.
     text : str
         What a model has written.
     """
@@ -482,19 +482,22 @@ def _faults(
     ending = child._ending
     other = [printable(text[-len(ending) :].strip(), 60)] * (not text.endswith(ending))
     yield "it does not end with the question and the lettered choices of its item", other
-    told = text.removesuffix(ending)
-    plain, stated = _plain(told), {fact for branch in after.values() for fact in _stated(branch)}
+    narrated = text.removesuffix(ending)
+    plain, stated = (
+        _plain(narrated),
+        {fact for branch in after.values() for fact in _stated(branch)},
+    )
     if verbatim:
-        yield "a name is not in its text", _lost_names(child, told)
+        yield "a name is not in its text", _lost_names(child, narrated)
         yield "a stated fact is not in its text", [fact for fact in stated if fact not in plain]
-        yield _HIDDEN, _hidden_facts(child, told)
+        yield _HIDDEN, _hidden_facts(child, narrated)
     else:
-        yield from _written_faults(child, told)
+        yield from _written_faults(child, narrated)
     old = {fact for key in changed for fact in _stated(before[key])} - stated
     found = [fact for fact in old if fact in plain]
     yield "a stated fact of its item's changed branch is still in its text", found
     if verbatim:
-        yield "it has more, or less, than its facts in known sentences", _left_over(child, told)
+        yield "it has more, or less, than its facts in known sentences", _left_over(child, narrated)
 
 
 _HIDDEN = "a deduced fact or a rule of common sense is in its text"
@@ -511,8 +514,8 @@ def _written_faults(story: Story, text: str) -> Iterator[tuple[str, Sequence[str
     yield "it begins with words about the story", lines[:1] * lines[0].rstrip("*_ ").endswith(":")
     whole = _LAST.search(text.rstrip()) is not None
     yield "its last sentence has no end", [printable(lines[-1][-40:])] * (not whole)
-    asked = _plain(story.question) in _plain(text)
-    yield "its question is within its story", [story.question] * asked
+    repeated = _plain(story.question) in _plain(text)
+    yield "its question is within its story", [story.question] * repeated
     yield "it gives the answer away", [printable(each, 120) for each in _giveaways(story, text)]
     yield _HIDDEN, _hidden_facts(story, text)
 

@@ -20,7 +20,6 @@ from bayescontam.duplicates.kinds import (
     PARAPHRASE,
     SOLUTION,
     STORY,
-    Code,
     Kind,
 )
 from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, json_objects
@@ -60,7 +59,7 @@ class Prompt:
         return (rest if end else thoughts + rest).strip()
 
 
-def _asked(content: str) -> list[dict[str, str]]:
+def _by_user(content: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": content}]
 
 
@@ -130,7 +129,7 @@ class Writer:
                 problem=_problem(error if attempt else None),
             )  # fmt: skip
             try:
-                prompt = Prompt(_asked(content), _TEXTS)
+                prompt = Prompt(_by_user(content), _TEXTS)
                 candidates = _read_texts(await self._reply(caller, prompt, attempt))
             except DuplicateError as caught:
                 refused.append(error := caught)
@@ -208,7 +207,7 @@ class Writer:
                 problem=_problem(error),
             )  # fmt: skip
             try:
-                reply = await self._reply(caller, Prompt(_asked(content)), attempt, copy)
+                reply = await self._reply(caller, Prompt(_by_user(content)), attempt, copy)
                 new = _code(reply, program.function)
                 made = replace(program, code=new)
                 programs.check_commented(new)
@@ -219,8 +218,7 @@ class Writer:
                 refused.append(error := caught)
             else:
                 checks = (*version.checks, "comments", "other than earlier ones")
-                assert isinstance(self.kind, Code)
-                return replace(self.kind.with_code(version, new), checks=checks)
+                return replace(self.kind.made(version, made), checks=checks)
         return error or DuplicateError("no solution was written")
 
     async def _stories(
@@ -243,7 +241,7 @@ class Writer:
                 question=story.question, problem=_problem(error),
             )  # fmt: skip
             try:
-                text = await self._reply(caller, Prompt(_asked(content)), attempt, copy)
+                text = await self._reply(caller, Prompt(_by_user(content)), attempt, copy)
                 stories.check_written(story, text)
                 await self._has_facts(caller, story, text, facts)
             except DuplicateError as caught:
@@ -259,7 +257,7 @@ class Writer:
             return
         content = self.prompts["facts"].substitute(text=text, facts=facts, question=story.question)
         options = {"temperature": 0.0, "model": self.judge}
-        prompt = Prompt(_asked(content), _FACTS, options)
+        prompt = Prompt(_by_user(content), _FACTS, options)
         for attempt in range(self.settings.tries):
             reply = await self._reply(caller, prompt, attempt)
             known = [each for each in json_objects(reply) if {"missing", "gives_answer"} <= {*each}]

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from bayescontam.__main__ import main
+from tests.support.endpoints import server, short_waits
+
+__all__ = ["FEW_DRAWS", "NAMES", "Done", "server", "short_waits"]
 
 NAMES = [
     "<script>alert(1)</script>",

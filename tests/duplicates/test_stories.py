@@ -228,7 +228,7 @@ def part(story: Story, text: str) -> str:
     return text.removesuffix(story.item_text(""))
 
 
-def told(story: Story, text: str, more: str) -> str:
+def narrated_with(story: Story, text: str, more: str) -> str:
     """Return an item with more at the end of its story."""
     return story.item_text(part(story, text) + more)
 
@@ -268,11 +268,11 @@ def test_a_fact_that_is_left_out_or_added_is_found(kind: str, level: int) -> Non
     for each in hidden:
         for words in (each, each.upper(), each.rstrip(".")):
             with pytest.raises(DuplicateError, match="or a rule of common sense is in its text"):
-                check_duplicate(story, child, told(child, text, f" {words}"), level)
+                check_duplicate(story, child, narrated_with(child, text, f" {words}"), level)
     for key in changed_branches(story, child):
         old = stated(branches(story)[key])[0]
         with pytest.raises(DuplicateError, match="is still in its text"):
-            check_duplicate(story, child, told(child, text, f" {old}"), level)
+            check_duplicate(story, child, narrated_with(child, text, f" {old}"), level)
     spoilt = child.item_text(part(child, text).replace(story.names[1], "X"))
     with pytest.raises(DuplicateError, match=f"a name is not in its text: '{story.names[1]}'"):
         check_duplicate(story, child, spoilt, level)

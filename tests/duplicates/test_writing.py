@@ -4,13 +4,12 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bayescontam import endpoint as client
 from bayescontam.duplicates.kinds import kind_of
 from bayescontam.duplicates.make import Made, check_duplicates, make_duplicates
 from bayescontam.duplicates.new import new_items
@@ -22,7 +21,7 @@ from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.registry import load_recipe
 from tests.support.human_eval import tasks
 from tests.support.json_lines import write_rows
-from tests.support.llm_server import Reply, Request, Server, completion, fault, running, verdict
+from tests.support.llm_server import Reply, Request, Server, completion, fault, verdict
 
 pytest.importorskip("openai")
 
@@ -50,18 +49,7 @@ SOLUTIONS = {
 """Solutions that pass, with a comment above each line, and differ from each other."""
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_FIRST_WAIT", 0.02)
-
-
-def asked(request: Request) -> str:
+def sent(request: Request) -> str:
     """Return what a request is about: the last message."""
     return str(request.body["messages"][-1]["content"])
 
@@ -72,10 +60,10 @@ def judged(request: Request) -> bool:
 
 def paraphrases(request: Request, text: str) -> Reply:
     """Write as many versions as are wanted: the same words in other orders, none twice."""
-    [wanted] = re.findall(r"^(One version|\d+ versions),", asked(request), re.MULTILINE)
+    [wanted] = re.findall(r"^(One version|\d+ versions),", sent(request), re.MULTILINE)
     count = 1 if wanted == "One version" else int(wanted.split()[0])
     words = text.split()[::-1]
-    new = [at for at, opening in enumerate(OPENINGS) if f"{opening} this:" not in asked(request)]
+    new = [at for at, opening in enumerate(OPENINGS) if f"{opening} this:" not in sent(request)]
     cuts = {at: 3 * at % len(words) for at in new[:count]}
     texts = [
         f"{OPENINGS[at]} this: " + " ".join(words[cut:] + words[:cut]) for at, cut in cuts.items()
@@ -90,13 +78,13 @@ def written(reply: Reply) -> list[str]:
 
 
 def function_of(request: Request) -> str:
-    return next(name for name in SOLUTIONS if f"the function `{name}`" in asked(request))
+    return next(name for name in SOLUTIONS if f"the function `{name}`" in sent(request))
 
 
 def solution(request: Request) -> Reply:
     """Write the first solution that is not shown as an earlier one."""
     known = SOLUTIONS[function_of(request)]
-    left = [each for each in known if each.strip() not in asked(request)]
+    left = [each for each in known if each.strip() not in sent(request)]
     return completion(f"```python\n{left[0]}```")
 
 
@@ -119,13 +107,13 @@ def recipe(name: str, **changes: Any) -> Recipe:
 
 def in_prompt(request: Request) -> str:
     """Return the text that a prompt of paraphrases holds."""
-    return asked(request).partition("<text>\n")[2].partition("\n</text>")[0]
+    return sent(request).partition("<text>\n")[2].partition("\n</text>")[0]
 
 
 def good(request: Request) -> Reply:
     if judged(request):
         return verdict()
-    if "<text>" not in asked(request):
+    if "<text>" not in sent(request):
         return solution(request)
     # The docstring in other words; what comes before it, and examples, stay.
     text = in_prompt(request)
@@ -218,8 +206,8 @@ def test_a_bad_solution_is_counted_and_written_again(
     assert len(made.rows) == 2
     assert made.failures["what"].tolist() == ["attempt"]
     assert reason in made.failures["reason"][0]
-    assert "What was wrong with an earlier attempt" in asked(server.requests[1])
-    assert reason in asked(server.requests[1])
+    assert "What was wrong with an earlier attempt" in sent(server.requests[1])
+    assert reason in sent(server.requests[1])
     assert (canary / "file").read_text() == "here"
 
 
@@ -259,8 +247,8 @@ def test_paraphrases_of_any_benchmark(texts: Path, server: Server, tmp_path: Pat
     assert {row["answer"] for row in made.rows} == {"7", "240"}
     writing = [request for request in server.requests if not judged(request)]
     assert len(writing) == 2  # five together
-    assert "5 versions" in asked(writing[0])
-    assert "12, 5, Ben" in asked(writing[0]) or "12, 5, Ada" in asked(writing[0])
+    assert "5 versions" in sent(writing[0])
+    assert "12, 5, Ben" in sent(writing[0]) or "12, 5, Ada" in sent(writing[0])
 
 
 WRAPPINGS: dict[str, Callable[[list[str]], str]] = {
@@ -503,7 +491,7 @@ def test_an_endpoint_that_gives_up_later_is_counted_and_not_final(
     texts: Path, server: Server, tmp_path: Path
 ) -> None:
     part = tmp_path / "part"
-    server.behave = lambda request: fault(500) if "train" in asked(request) else any_text(request)
+    server.behave = lambda request: fault(500) if "train" in sent(request) else any_text(request)
     made = made_of(texts, load_recipe("paraphrase"), server, tmp_path, resume=part)
     assert {row["item"] for row in made.rows} == {"q1"}
     assert made.failures["reason"].str.contains("gave no answer: status 500").all()
@@ -568,12 +556,12 @@ def test_a_story_by_a_model_has_the_facts_and_the_answer_of_its_tree(
     path = write_rows(tmp_path / "m.jsonl", new_items(2, "murder-mystery", seed=1))
 
     def storyteller(request: Request) -> Reply:
-        facts = re.findall(r"^\d+\. (.+)$", asked(request).partition("# Facts")[2], re.MULTILINE)
-        if "You check whether" in asked(request):
+        facts = re.findall(r"^\d+\. (.+)$", sent(request).partition("# Facts")[2], re.MULTILINE)
+        if "You check whether" in sent(request):
             missing = [1] if len(server.requests) == 2 else []
             return completion(json.dumps({"missing": missing, "gives_answer": False}))
-        people = re.findall(r"^People: (.+)$", asked(request), re.MULTILINE)
-        again = "Once more: " * ("What was wrong" in asked(request))
+        people = re.findall(r"^People: (.+)$", sent(request), re.MULTILINE)
+        again = "Once more: " * ("What was wrong" in sent(request))
         return completion(f"{again}There were {people[0]}. " + " ".join(facts))
 
     server.behave = storyteller

@@ -68,9 +68,9 @@ def problems(count: int) -> Iterator[Problem]:
 
 def test_the_forms_are_as_stated() -> None:
     problem = Problem("add", "Ann", "apples", (7, 5), 12)
-    asked = "Question : Ann has 7 apples and gets 5 more . How many apples has Ann now ? Answer :"
-    assert (question(problem), answer(problem)) == (asked, "12")
-    assert own_form(problem) == f"{asked} 12 ."
+    text = "Question : Ann has 7 apples and gets 5 more . How many apples has Ann now ? Answer :"
+    assert (question(problem), answer(problem)) == (text, "12")
+    assert own_form(problem) == f"{text} 12 ."
 
 
 def test_results_are_right_in_every_wording() -> None:

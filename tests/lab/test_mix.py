@@ -140,12 +140,12 @@ def test_no_item_of_any_half_is_in_the_background(tmp_path: Path) -> None:
         "many.toml",
     )
     made = make_mixes(spec, tmp_path / "out")
-    asked = {row["text"] for row in lines(made.items)}
+    own = {row["text"] for row in lines(made.items)}
     clean = [[row["text"] for row in lines(made.texts[base, "clean"])] for base in BASES]
     for texts in clean:
         questions = {text.partition("Answer :")[0] + "Answer :" for text in texts}
         assert len(questions) > 1000
-        assert not questions & asked
+        assert not questions & own
     assert clean[0] != clean[1]
 
 

@@ -1,27 +1,18 @@
 """The misbehaving endpoint, and a client that waits only briefly."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from bayescontam import endpoint as module
 from bayescontam.endpoint import Endpoint
-from tests.support.llm_server import Server, running
+from tests.support.endpoints import server, short_waits
+from tests.support.llm_server import Server
+
+__all__ = ["endpoint", "made_pairs", "server", "short_waits"]
 
 pytest.importorskip("openai")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRST_WAIT", 0.02)
 
 
 @pytest.fixture
