@@ -169,6 +169,7 @@ class Journal:
             good += line
             self.entries += [entry] * (at > 0)
         write_text(path, good or title)
+        self._path, self._empty = path, not self.entries
         self._stream = path.open("a", encoding="utf-8")
 
     def add(self, entry: dict[str, Any]) -> None:
@@ -176,11 +177,14 @@ class Journal:
         if self._stream is not None:
             self._stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
             self._stream.flush()
+            self._empty = False
 
     def close(self) -> None:
-        """Close the file, and let others write."""
+        """Close the file, and let others write; a file of nothing is removed."""
         if self._stream is not None:
             self._stream.close()
+            if self._empty:
+                self._path.unlink(missing_ok=True)
             self._lock.release()
             Path(self._lock.lock_file).unlink(missing_ok=True)
 

@@ -133,7 +133,9 @@ def new(
 
 @app.command("make", epilog=MAKE_EXAMPLES)
 def make(
-    benchmark: Annotated[Path, Argument(help="Items, JSON Lines.")],
+    benchmark: Annotated[
+        Path, Argument(help="Items: JSON Lines, JSON, or a folder with a JSON file for each.")
+    ],
     out: Annotated[Path, Option(help="File to write, JSON Lines.")],
     recipe: RecipeName = "logic-grid",
     chain: Annotated[

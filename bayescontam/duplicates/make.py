@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,13 @@ from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
 from bayescontam._runs import Journal
 from bayescontam._text import join_list, printable
-from bayescontam.data.jsonl import BrokenListError, Damage, json_records, no_object
+from bayescontam.data.jsonl import (
+    BrokenListError,
+    Damage,
+    json_object,
+    json_records,
+    no_object,
+)
 from bayescontam.duplicates.items import DuplicateError, Parent, Version, planted_text
 from bayescontam.duplicates.kinds import Kind, kind_of, value_of
 from bayescontam.duplicates.writing import NoReplyError, Writer, load_prompts
@@ -103,7 +109,8 @@ def make_duplicates(
     Parameters
     ----------
     benchmark : path
-        JSON Lines, or a list of JSON: a record for each item.
+        JSON Lines, a list of JSON, an object of items by their names, or a folder with a ``.json``
+        file for each item.
     recipe : str, path or Recipe, default "logic-grid"
         What the items are and how duplicates are made; see ``bayescontam duplicates recipes``.
     chains : sequence of str, optional
@@ -182,7 +189,7 @@ def make_duplicates(
         _Unit(at * len(steps) + number, item, chain)
         for at, item in enumerate(items) for number, chain in enumerate(steps)
     ]  # fmt: skip
-    options = [known.hash, [*map(list, steps)], count, seed, first, sha256(path.read_bytes())]
+    options = [known.hash, [*map(list, steps)], count, seed, first, _contents(path)]
     options += [benchmark_name, _material()]
     if modelled and endpoint is not None:
         prompts = [prompt.template for prompt in load_prompts(known.writing).values()]
@@ -198,7 +205,8 @@ def make_duplicates(
             notes.append(f"{printable(str(resume))}: held parts of other work, and is begun anew")
         plain = [u for u in units if u.number not in done and not {*u.chain} & kind.written]
         total = len(plain) * count
-        with progress_bar(progress, "making duplicates", total, "duplicates") as advance:
+        shown = progress and total > 0
+        with progress_bar(shown, "making duplicates", total, "duplicates") as advance:
             for unit in plain:
                 done[unit.number] = maker.entry(unit, maker.plain(unit))
                 journal.add(done[unit.number])
@@ -439,7 +447,7 @@ def read_items(
             advance(1)
     if not items:
         reasons = counted(failed)
-        first_reason = "the file holds no record"
+        first_reason = "there is no record"
         if len(reasons):
             first_reason, detail = (str(reasons[name].iloc[0]) for name in ("reason", "detail"))
             first_reason += f" ({detail})" if detail else ""
@@ -506,12 +514,34 @@ def _item_name(record: dict[str, Any], at: int, recipe: Recipe) -> str:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the records of JSON Lines, of a list, of an object of objects, or of a folder.
+
+    In a folder each ``.json`` file is a record, named by its file as in an object by its key.
+    """
+    if path.is_dir():
+        yield from _named((file.stem, json_object(file)) for file in sorted(path.rglob("*.json")))
+        return
+    if path.suffix == ".json" and path.read_bytes().lstrip()[:1] == b"{":
+        whole = json_object(path)
+        nested = bool(whole) and all(isinstance(value, dict) for value in whole.values())
+        yield from _named(whole.items()) if nested else [whole]
+        return
     for place, _, value in _read(path):
         if isinstance(value, Damage):
             raise DataError([Fault(str(path), f"{place}: {value.reason}; allowed is JSON Lines")])
         if not isinstance(value, dict):
             raise DataError([Fault(str(path), f"{place}: {no_object(value)}")])
         yield value
+
+
+def _named(records: Iterable[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    return ({"id": name, **record} for name, record in records)
+
+
+def _contents(path: Path) -> str:
+    """Return a hash of a benchmark's file, or of all files of its folder."""
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    return sha256(b"\0".join(file.read_bytes() for file in files))
 
 
 def _read(path: Path) -> Iterator[tuple[str, int, Any]]:

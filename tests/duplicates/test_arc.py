@@ -22,6 +22,7 @@ from bayescontam.duplicates.arc import (
 from bayescontam.duplicates.items import DuplicateError
 from bayescontam.duplicates.make import check_duplicates, make_duplicates
 from tests.support.json_lines import write_rows
+from tests.support.real_data import shared
 
 
 def tasks(count: int) -> list[dict[str, Any]]:
@@ -166,3 +167,23 @@ def test_a_row_is_explained_by_the_steps_of_its_label(step: str) -> None:
         check_duplicate(task, both)
         with pytest.raises(DuplicateError, match="leads from its item to it"):
             check_duplicate(task, both, steps={step})
+
+
+def test_tasks_are_read_in_the_forms_that_arc_has(tmp_path: Path) -> None:
+    """Lines with a name, an object of tasks by name as in competitions, a file for each task."""
+    content = {name: SMALL[name] for name in ("train", "test")}
+    lines = write_rows(tmp_path / "arc.jsonl", [{"id": "t", **content}])
+    (tmp_path / "one" / "arc").mkdir(parents=True)
+    (tmp_path / "one" / "arc" / "t.json").write_text(json.dumps(content, indent=1))
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "arc.json").write_text(json.dumps({"t": content}, indent=1))
+    expected = make_duplicates(lines, "arc").rows
+    assert len(expected) == 3
+    for path in (tmp_path / "one" / "arc", tmp_path / "two" / "arc.json"):
+        assert make_duplicates(path, "arc").rows == expected
+
+
+def test_tasks_of_conceptarc_are_read() -> None:
+    made = make_duplicates(shared("conceptarc_tasks"), "arc", chains=["turn"])
+    assert len(made.rows) + made.failures["count"].sum() == 176
+    assert len(made.rows) > 170
