@@ -52,7 +52,7 @@ MAKE_EXAMPLES = examples(
     "bayescontam duplicates make mysteries.jsonl --recipe story --out stories.jsonl",
     "bayescontam duplicates make mbpp.jsonl --recipe mbpp --base-url http://localhost:8000/v1"
     " --model qwen3 --out mbpp-duplicates.jsonl",
-    then="Interrupted, or the budget reached? Run the same command again: it goes on.",
+    then="Interrupted, or the budget reached? Run the same command again: it resumes.",
 )
 CHECK_EXAMPLES = examples(
     "bayescontam duplicates check duplicates.jsonl --benchmark grids.jsonl",
@@ -198,7 +198,7 @@ def make(
         print_lines(
             [
                 f"The budget is reached: {len(made.rows):,} duplicates are finished, {made.left:,}"
-                f" are left. Run the same command again to go on; {printable(out)} is written when"
+                f" are left. Run the same command again to resume; {printable(out)} is written when"
                 " all are finished."
             ]
         )

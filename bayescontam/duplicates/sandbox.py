@@ -126,7 +126,8 @@ def run_program(*parts: str, seconds: float = 5.0, megabytes: int = 512) -> Ende
 
     Examples
     --------
-    >>> run_program("def half(n): return n // 2", "assert half(5) == 3")  # doctest: +SKIP
+    >>> program, test = "def half(n): return n // 2", "assert half(5) == 3"
+    >>> run_program(program, test)  # doctest: +SKIP
     Ended(status='failed', detail='part 2, line 1: assert half(5) == 3: AssertionError')
     """
     if not 0 < seconds < math.inf or megabytes < _FEWEST_MEGABYTES:
