@@ -281,6 +281,10 @@ def run(
     full: Annotated[
         bool, Option("--full", help="Run the study at its larger size, if it has one.")
     ] = False,
+    smoke: Annotated[
+        bool,
+        in_published("--smoke", help="Run the smallest size, which shows that all works."),
+    ] = False,
     data: Annotated[
         Path | None,
         in_published(
@@ -304,7 +308,8 @@ def run(
         "--jobs": jobs is not None,
     }
     if isinstance(spec, StudySpec):
-        _refuse({"--data": data is not None}, "reproductions of published studies", spec.name)
+        of_published = {"--data": data is not None, "--smoke": smoke}
+        _refuse(of_published, "reproductions of published studies", spec.name)
     else:
         _refuse(of_simulations, "simulation studies", spec.name)
     read_published(spec.published)  # what is wrong with it is reported before hours of fits
@@ -331,7 +336,13 @@ def run(
                 from bayescontam.published.study import run_reproduction
 
             run_reproduction(
-                spec, out, full=full, data=data, progress=not quiet, command=command_line()
+                spec,
+                out,
+                full=full,
+                smoke=smoke,
+                data=data,
+                progress=not quiet,
+                command=command_line(),
             )
             _report_published(out, None, quiet)
 

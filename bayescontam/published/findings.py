@@ -136,7 +136,7 @@ class Record:
 
     name: str  # of the study
     text: str  # its file
-    # `started, seconds, command, full, data, versions` of each run, the last at the end
+    # `started, seconds, command, full, smoke, data, versions` of each run, the last at the end
     runs: tuple[dict[str, Any], ...]
     findings: Findings  # of the last run
 

@@ -253,6 +253,7 @@ def run_reproduction(
     folder: str | os.PathLike[str],
     *,
     full: bool = False,
+    smoke: bool = False,
     data: str | os.PathLike[str] | None = None,
     progress: bool = False,
     command: str = "",
@@ -271,6 +272,8 @@ def run_reproduction(
         if need be.
     full : bool, default False
         The size of the published study, where that is larger than the default.
+    smoke : bool, default False
+        The smallest size that runs through, where the study has one.
     data : path-like, optional
         Folder of tables that are not shipped; default: the environment variable
         ``BAYESCONTAM_DATA``. What needs an absent table is left out, and `notes` say so.
@@ -306,13 +309,14 @@ def run_reproduction(
     published, tables = read_published(spec.published), _data(data)
     home = make_folder(folder)
     started, clock = datetime.now(UTC), time.perf_counter()
-    given = Study(spec, spec.at_size(full), published, home, tables, progress)
+    given = Study(spec, spec.at_size(full, smoke), published, home, tables, progress)
     findings = analysis_of(spec.analysis)(given)
     run = {
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - clock, 1),
         "command": command,
         "full": full,
+        "smoke": smoke,
         "data": tables is not None,
         "seed": spec.seed,
         "versions": {name: version(name) for name in _PACKAGES}

@@ -337,12 +337,13 @@ def _cells(row: Any) -> list[tuple[str, bool]]:
 def _provenance(record: Record) -> list[tuple[str, str]]:
     """Return where the results come from."""
     last = record.runs[-1]
+    size = next((name for name in ("full", "smoke") if last.get(name)), "")
     versions = ", ".join(f"{name} {value}" for name, value in last["versions"].items())
     again = f"bayescontam study run {shlex.quote(record.name)} --out DIR"
     rows = [
         ("Study", f"{record.name} (SHA-256 {record.spec.hash})"),
         ("Command", last["command"] or f"run from Python; on the command line: {again}"),
-        ("Size", "full (--full)" if last["full"] else "default"),
+        ("Size", f"{size} (--{size})" if size else "default"),
         ("Tables not shipped", "a folder was given" if last["data"] else "none were given"),
         ("Started", f"{last['started']}, {last['seconds']:.0f} s"),
         ("Runs", f"{len(record.runs)}; finished fits of earlier ones are used again"),

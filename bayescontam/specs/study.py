@@ -40,6 +40,7 @@ Analysis = Literal[
     "prevalence",
     "arc_concepts",
     "total_effects",
+    "in_vivo",
 ]
 """Scripts of ``studies/``."""
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -146,7 +147,7 @@ class Layout(Block, use_attribute_docstrings=True):
 
 
 class ReproductionSpec(WholeSpec):
-    """A published study, done again.
+    """An analysis with a page of its own, such as a published study, done again.
 
     Attributes
     ----------
@@ -165,8 +166,8 @@ class ReproductionSpec(WholeSpec):
         Seed of everything random.
     settings : table
         Numbers, texts and lists for the analysis.
-    full : table
-        Settings that ``--full`` puts in the place of those.
+    full, smoke : table
+        Settings that ``--full`` and ``--smoke`` put in the place of those.
     """
 
     kind: Literal["reproduction"]
@@ -181,19 +182,25 @@ class ReproductionSpec(WholeSpec):
     seed: Annotated[int, Field(ge=0)] = 1
     settings: dict[str, Any] = Field(default_factory=dict)
     full: dict[str, Any] = Field(default_factory=dict)
+    smoke: dict[str, Any] = Field(default_factory=dict)
 
-    def at_size(self, full: bool) -> dict[str, Any]:
-        """Return the settings, with those of ``full`` in their place if requested."""
-        return {**self.settings, **(self.full if full else {})}
+    def at_size(self, full: bool = False, smoke: bool = False) -> dict[str, Any]:
+        """Return the settings, with those of the size that is requested in their place."""
+        if full and smoke:
+            raise UsageError("full and smoke: give one of the two")
+        if smoke and not self.smoke:
+            raise UsageError(f"smoke: '{self.name}' has no such size; leave it out")
+        return {**self.settings, **(self.full if full else self.smoke if smoke else {})}
 
-    @field_validator("full")
+    @field_validator("full", "smoke")
     @classmethod
     def _replaces_settings(cls, given: dict[str, Any], info: Any) -> dict[str, Any]:
         known = info.data.get("settings", {})
         for key in given:
             if key not in known:
                 hint = suggest(key, known)
-                raise ValueError(f"full.{printable(key, 60)}: no such setting to replace ({hint})")
+                shown = f"{info.field_name}.{printable(key, 60)}"
+                raise ValueError(f"{shown}: no such setting to replace ({hint})")
         return given
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from bayescontam.data.published_tables import read_published
-from bayescontam.errors import SpecError
+from bayescontam.errors import SpecError, UsageError
 from bayescontam.published.study import analysis_of
 from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
 from bayescontam.specs.study import Analysis, ReproductionSpec
@@ -24,12 +24,22 @@ def test_full_replaces_settings_and_leaves_the_others() -> None:
     assert spec.at_size(False) == {"tables": 3, "a": [1, 2]}
     assert spec.at_size(True) == {"tables": 7, "a": [1, 2]}
     assert (spec.seed, spec.name) == (1, "x")
+    with pytest.raises(UsageError, match="smoke: 'x' has no such size; leave it out"):
+        spec.at_size(smoke=True)
+
+
+def test_smoke_is_the_smallest_size() -> None:
+    spec = ReproductionSpec.parse(f"{TEXT}\n[smoke]\ntables = 1\n", "x.toml")
+    assert spec.at_size(smoke=True) == {"tables": 1}
+    with pytest.raises(UsageError, match="full and smoke: give one of the two"):
+        spec.at_size(full=True, smoke=True)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("[full]\ntables", "[full]\ntable", r"full.table: no such setting to replace \(did you"),
+        ("[full]\ntables", "[smoke]\ntable", r"smoke.table: no such setting to replace \(did you"),
         ('"decomposition"', '"decompositon"', r"analysis: got .*; did you mean 'decomposition'\?"),
         ("question =", "questions =", r"questions: unknown key \(did you mean 'question'\?\)"),
         ('data = "Made up."', "", "data: is missing and has no default"),

@@ -1,0 +1,281 @@
+"""Honest scores of trained models, estimated without their clean twins, against these."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+import bayescontam as bc
+from bayescontam.calibration.estimators import resample
+from bayescontam.published.findings import PictureData, TableData
+from bayescontam.published.study import Study
+
+from ._common import coverage, fit_rows, rows_of
+from ._laboratory import (
+    clean_scores,
+    effects_of,
+    responses_of,
+    scanned,
+    seed_spread,
+    trained,
+)
+
+RAW, BOOTSTRAP, DIRECT = "raw score", "bootstrap", "direct effect removed"
+TWINS, SPILLOVER, SCANNED = "twins", "spillover", "twins, scan"
+"""Ways to an honest score: each but the first two is a fit."""
+TOTAL, OF_DIRECT = "genuine_ability", "genuine_ability_direct"
+_FITS: dict[str, tuple[str, str, dict[str, dict[str, Any]], str]] = {
+    DIRECT: ("direct", "hierarchical", {}, OF_DIRECT),
+    SPILLOVER: ("spillover", "spillover", {}, TOTAL),
+    TWINS: ("twins", "twins", {"contamination": {"kinds": "duplicate_kind"}}, TOTAL),
+    SCANNED: ("scanned", "twins", {"contamination": {"kinds": "duplicate_kind"}}, TOTAL),
+}
+"""Name of the fit, model spec, its changes, and the estimand that is the honest score."""
+_CELL = ["base", "mix", "benchmark"]
+_Z = float(norm.ppf(0.975))
+
+
+def analyse(study: Study) -> bc.Findings:
+    """Train the models, estimate their honest scores without the twins, and compare."""
+    lab, folder, answers = trained(study)
+    clean = [mix.name for mix in lab.mixes if mix.kind == "clean"]
+    contaminated = [mix.name for mix in lab.mixes if mix.kind in ("exact", "semantic")]
+    spread, effects = seed_spread(answers, lab.twin), effects_of(answers, lab.twin)
+    found, notes = scanned(study, lab, folder)
+    truth = clean_scores(answers, set(clean))
+    used = answers[answers["mix"].isin([*clean, *contaminated])].reset_index(drop=True)
+    keys = ["base", "mix", "benchmark", "item"]
+    by_scan = used[keys].merge(found, on=keys, how="left", validate="one_to_one")["p"]
+    parts = [_raw(used, contaminated), _bootstrap(study, used, contaminated)]
+    for fold, bases in enumerate(_folds(study, used)):
+        withheld = used["base"].isin(bases) & used["mix"].isin(clean)
+        given = used[~withheld]
+        known = responses_of(given, given["contamination"])
+        uncertain = responses_of(given, by_scan[~withheld])
+        for way, (name, spec, changes, quantity) in _FITS.items():
+            table = uncertain if way == SCANNED else known
+            fit = _fit(study, f"{name}-{fold}", table, study.model(spec, changes))
+            notes += study.failed_checks(f"{name}-{fold}", fit)
+            parts.append(_of_fit(fit, quantity, given, bases, contaminated).assign(way=way))
+    cells = pd.concat(parts, ignore_index=True).merge(truth, on=["base", "benchmark"])
+    cells["with duplicates"] = cells["benchmark"].isin(_with_duplicates(answers))
+    doses = {mix.name: mix.copies for mix in lab.mixes}
+    return bc.Findings(
+        _headline(cells, spread),
+        (),
+        (
+            _dose_picture(effects, doses, {mix.name: mix.kind for mix in lab.mixes}),
+            _scores_picture(cells),
+            _coverage_picture(cells),
+        ),
+        (
+            TableData(
+                "Clean models",
+                "Accuracy (mean probability of the right answer) of clean models, before anything"
+                " else: how much bases differ.",
+                spread,
+            ),
+            TableData(
+                "True effects",
+                "Against the clean twins, with 95 % intervals over bases; item se is the error"
+                " over items. The control has no duplicates.",
+                effects,
+            ),
+            TableData(
+                "Ways to an honest score",
+                "Over all pairs of contaminated model and benchmark. Truth: mean of the clean"
+                " models of the same base, whose error by chance in training is added to the"
+                " intervals' width where coverage is counted. Interval score: width, and 40 times"
+                " how far intervals miss (doi:10.1198/016214506000001437).",
+                _scores(cells),
+            ),
+            TableData("Misses", "Cells whose interval misses, widest first.", _misses(cells)),
+            TableData("Cells", "Every honest score and its truth.", cells),
+        ),
+        tuple(notes),
+    )
+
+
+def _fit(study: Study, name: str, table: bc.Responses, spec: bc.ModelSpec) -> bc.Fit:
+    draws, tune = study.settings["draws"], study.settings["tune"]
+    return study.fit(
+        name, table, spec, reference="zero", draws=draws, tune=tune, chains=4, target_accept=0.9
+    )
+
+
+def _folds(study: Study, answers: pd.DataFrame) -> list[list[str]]:
+    """Return the bases whose clean models are withheld together."""
+    bases = list(answers["base"].drop_duplicates())
+    count = min(study.settings["folds"], len(bases))
+    return [bases[fold::count] for fold in range(count)]
+
+
+def _with_duplicates(answers: pd.DataFrame) -> set[str]:
+    return set(answers.loc[answers["half"] != "control", "benchmark"])
+
+
+def _raw(answers: pd.DataFrame, contaminated: Sequence[str]) -> pd.DataFrame:
+    """Return observed accuracies with the interval of as many items."""
+    own = answers[answers["mix"].isin(contaminated)]
+    share = (own["n_correct"] / own["n_trials"]).rename("share")
+    groups = pd.concat([own[_CELL], share], axis=1).groupby(_CELL, sort=False)["share"]
+    table = groups.agg(["mean", "std", "size"]).reset_index()
+    half = _Z * table["std"] / np.sqrt(table["size"])
+    return table.assign(low=table["mean"] - half, high=table["mean"] + half, way=RAW)[
+        [*_CELL, "mean", "low", "high", "way"]
+    ]
+
+
+def _bootstrap(study: Study, answers: pd.DataFrame, contaminated: Sequence[str]) -> pd.DataFrame:
+    """Return genuine abilities by the bootstrap around a penalised logistic regression."""
+    own = answers[answers["mix"].isin(contaminated)]
+    names = own.drop_duplicates(["model", "benchmark"])
+    drawn = resample(own, study.stream("bootstrap"), resamples=study.settings["resamples"])
+    rows = []
+    for row in rows_of(names):
+        draws = drawn[OF_DIRECT, f"{row.model} | {row.benchmark}"]
+        low, high = np.quantile(draws, [0.025, 0.975])
+        figures = {"mean": float(draws.mean()), "low": low, "high": high}
+        rows.append({"base": row.base, "mix": row.mix, "benchmark": row.benchmark} | figures)
+    return pd.DataFrame(rows).assign(way=BOOTSTRAP)
+
+
+def _of_fit(
+    fit: bc.Fit, quantity: str, given: pd.DataFrame, bases: Sequence[str], mixes: Sequence[str]
+) -> pd.DataFrame:
+    """Return the honest scores of the contaminated models of some bases."""
+    models = given.drop_duplicates("model")[["model", "base", "mix"]]
+    models = models[models["base"].isin(bases) & models["mix"].isin(mixes)]
+    rows = fit_rows(fit, (quantity,)).merge(models, on="model")
+    return rows[[*_CELL, "mean", "low", "high", "verdict"]]
+
+
+def _widened(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells whose intervals have the error of the truth in them."""
+    half = (cells["high"] - cells["low"]) / 2
+    more = np.sqrt(half**2 + (_Z * cells["truth_se"]) ** 2) - half
+    return cells.assign(low=cells["low"] - more, high=cells["high"] + more)
+
+
+def _scores(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return what each way is worth, with and without duplicates of the benchmark."""
+    rows = []
+    for (way, exposed), own in cells.groupby(["way", "with duplicates"], sort=False):
+        share, error = coverage(_widened(own))
+        width, off = own["high"] - own["low"], own["mean"] - own["truth"]
+        below = (own["low"] - own["truth"]).clip(0)
+        above = (own["truth"] - own["high"]).clip(0)
+        rows.append(
+            {
+                "way": way,
+                "benchmarks": "with duplicates" if exposed else "control",
+                "cells": len(own),
+                "coverage": share,
+                "coverage se": error,
+                "bias": float(off.mean()),
+                "rmse": float(np.sqrt((off**2).mean())),
+                "width": float(width.mean()),
+                "interval score": float((width + 40 * (below + above)).mean()),
+            }
+        )
+    table = pd.DataFrame(rows)
+    ways = pd.Categorical(table["way"], [RAW, BOOTSTRAP, *_FITS])
+    order = pd.DataFrame({"of": table["benchmarks"], "way": ways.codes}).sort_values(["of", "way"])
+    return table.loc[order.index].reset_index(drop=True)
+
+
+def _misses(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of fits of the total that miss their truth."""
+    wide = _widened(cells[cells["way"].isin([TWINS, SPILLOVER, SCANNED])])
+    outside = (wide["truth"] < wide["low"]) | (wide["high"] < wide["truth"])
+    table = wide.assign(off=wide["mean"] - wide["truth"])[outside]
+    table = table.sort_values("off", key=np.abs, ascending=False)
+    return table[["way", *_CELL, "mean", "low", "high", "truth", "off", "verdict"]]
+
+
+def _headline(cells: pd.DataFrame, spread: pd.DataFrame) -> str:
+    shares = {way: coverage(_widened(own)) for way, own in cells.groupby("way")}
+    errors = {
+        way: float(np.sqrt(((own["mean"] - own["truth"]) ** 2).mean()))
+        for way, own in cells[cells["with duplicates"]].groupby("way")
+    }
+    count = int((cells["way"] == TWINS).sum())
+    sd = float(spread.loc[spread["benchmark"] == "all with duplicates", "sd between bases"].iloc[0])
+    return (
+        f"Of {count} honest scores, estimated without the clean twin,"
+        f" {shares[TWINS][0]:.0%} lie in the 95 % intervals of 'twins' and"
+        f" {shares[SPILLOVER][0]:.0%} in those of 'spillover'; with the direct effect alone removed"
+        f" {shares[DIRECT][0]:.0%}, of raw scores {shares[RAW][0]:.0%}. On benchmarks with"
+        f" duplicates raw scores are off by {errors[RAW]:.3f} (root mean square), 'twins' by"
+        f" {errors[TWINS]:.3f}, with contamination from a scan of the texts by"
+        f" {errors[SCANNED]:.3f}. Clean models of different bases differ by {sd:.3f} (standard"
+        " deviation)."
+    )
+
+
+def _dose_picture(
+    effects: pd.DataFrame, doses: Mapping[str, int], kinds: Mapping[str, str]
+) -> PictureData:
+    shown = effects.assign(
+        x=effects["mix"].map(doses),
+        series=effects["mix"].map(kinds) + ", " + effects["effect"],
+        mean=effects["estimate"],
+        panel=effects["benchmark"],
+    )
+    shown = shown[shown["mix"].map(kinds).isin(["exact", "semantic"])]
+    shown = shown[shown["effect"].isin(["direct", "spillover", "control"])]
+    return PictureData(
+        "curves",
+        "Dose and effect",
+        "What copies of duplicates of half of the items add to accuracy, against clean twins:"
+        " on these items beyond the others (direct), on the others (spillover), and on a"
+        " benchmark without duplicates (control). Bands are 95 % intervals over bases.",
+        shown[["x", "series", "mean", "low", "high", "panel"]],
+        "copies of each exposed item",
+        "difference of accuracies",
+    )
+
+
+def _scores_picture(cells: pd.DataFrame) -> PictureData:
+    """Return raw and adjusted scores beside the truth, mean over bases."""
+    shown = cells[cells["way"].isin([RAW, DIRECT, TWINS]) & cells["with duplicates"]]
+    table = shown.assign(
+        label=shown["mix"] + ", " + shown["base"], series=shown["way"], panel=shown["benchmark"]
+    )
+    return PictureData(
+        "intervals",
+        "Raw, adjusted, truth",
+        "Scores of contaminated models with 95 % intervals: as observed, with the direct effect"
+        " alone removed, and with the total effect removed by 'twins' without the clean twin."
+        " Upright lines are the scores of the clean twins.",
+        table[["label", "series", "mean", "low", "high", "truth", "panel"]],
+        "accuracy",
+        "",
+    )
+
+
+def _coverage_picture(cells: pd.DataFrame) -> PictureData:
+    rows: list[dict[str, Any]] = []
+    for exposed, own in cells.groupby("with duplicates"):
+        series = "with duplicates" if exposed else "control"
+        rows += [{"label": way, "series": series, **row} for way, row in _shares(own)]
+    return PictureData(
+        "intervals",
+        "Coverage of the truth",
+        "Share of 95 % intervals that hold the score of the clean twin, with twice its Monte Carlo"
+        " error; upright lines are what they claim.",
+        pd.DataFrame(rows).assign(truth=0.95),
+        "share of intervals",
+        "",
+    )
+
+
+def _shares(cells: pd.DataFrame) -> Iterator[tuple[str, dict[str, float]]]:
+    for way in (RAW, BOOTSTRAP, *_FITS):
+        share, error = coverage(_widened(cells[cells["way"] == way]))
+        yield (
+            way,
+            {"mean": share, "low": max(share - 2 * error, 0), "high": min(share + 2 * error, 1)},
+        )
