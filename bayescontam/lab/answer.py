@@ -1,53 +1,65 @@
-"""Answers of trained models: probabilities of the right ones, samples, and their grades."""
+"""Answers of trained models: probabilities of the right ones, and sampled replies."""
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayescontam._optional import require
 from bayescontam._random import check_seed, stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.lab.models import load_model, positions
+from bayescontam.lab.tokenizers import start_tokens
 from bayescontam.lab.train import steady
 from bayescontam.scan.embedders import quiet
 
-_BATCH = 256
-"""Texts that pass a model at once."""
+_MOST_TEXTS, _MOST_NUMBERS = 256, 1 << 27
+"""Texts that pass a model at once, and about how many numbers these may need (half a gigabyte)."""
 _TENSORS = {"return_tensors": "pt", "return_attention_mask": True}
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_FULL_STOPS = (".", " .")
 
 
-class Grades(NamedTuple):
-    """Numbers of right and of wrong replies to each question, (questions,) each."""
+class Loaded(NamedTuple):
+    """A model and its tokenizer."""
 
-    right: IntArray
-    wrong: IntArray
+    model: Any
+    tokenizer: Any
+
+
+type Model = str | os.PathLike[str] | Loaded
+"""Folder of a training, or of any causal model that transformers loads; or loaded already."""
 
 
 def answer_probabilities(
-    folder: str | os.PathLike[str],
+    model: Model,
     questions: Sequence[str],
     answers: Sequence[str],
     *,
+    temperature: float = 1.0,
+    ends: bool = False,
     device: str = "cpu",
 ) -> FloatArray:
     """Return the probabilities of answers, given their questions.
 
     The probability of an answer is the product of those of its tokens, each given the question
-    and the tokens before it. What follows the answer does not count.
+    and the tokens before it.
 
     Parameters
     ----------
-    folder : path
-        Folder of a training, a checkpoint, or any causal model that transformers loads.
+    model : path or Loaded
+        Folder of a training, or of any causal model that transformers loads.
     questions, answers : sequence of str
-        Texts up to the answer, and answers, which follow after a space.
+        Texts up to the answer, and answers, which follow after a space, or at once where the
+        question ends with white space.
+    temperature : float, default 1
+        Divisor of the logits, as in `generate`; at 0 a probability is 1 if each token is the most
+        probable one, else 0.
+    ends : bool, default False
+        Whether the reply has to end after the answer: the next token is that for ends or a full
+        stop. Then the probability is about that of a reply which `grade_exact` takes for right.
     device : str
         Where torch computes, on one thread.
 
@@ -68,30 +80,36 @@ def answer_probabilities(
     if len(questions) != len(answers):
         problem = f"{len(questions)} questions and {len(answers)} answers; each has one"
         raise DataError([Fault("answers", problem)])
+    _check_temperature(temperature)
     with steady(device) as torch:
-        model, tokenizer = _load(folder, device)
-        starts = _encode(tokenizer, questions, "questions")
-        _encode(tokenizer, answers, "answers")
+        loaded = load(model, device)
+        starts = _encode(loaded, questions, "questions")
+        _encode(loaded, answers, "answers")
         # Together, as where tokens end may depend on what follows.
-        both = [f"{question} {answer}" for question, answer in zip(questions, answers, strict=True)]
-        wholes = _encode(tokenizer, both, "questions with answers")
+        pairs = zip(questions, answers, strict=True)
+        wholes = _encode(loaded, [joined(*pair) for pair in pairs], "questions with answers")
+        last = _ends(loaded.tokenizer)
         found = np.empty(len(wholes))
-        for rows in _batches(wholes):
-            padded = tokenizer.pad({"input_ids": [wholes[row] for row in rows]}, **_TENSORS)
+        for rows in _batches(wholes, 6 * len(loaded.tokenizer)):  # of double size
+            padded = loaded.tokenizer.pad({"input_ids": [wholes[row] for row in rows]}, **_TENSORS)
             ids = padded["input_ids"].to(device)
             with torch.no_grad():
                 # Attention looks back only: what follows the end of a text needs no mask.
-                logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
-            chosen = logits.double().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
-            for row, logs in zip(rows, chosen.cpu().numpy(), strict=True):
-                pairs = enumerate(zip(starts[row], wholes[row], strict=False))
-                shared = next((at for at, (a, b) in pairs if a != b), len(starts[row]))
-                found[row] = np.exp(logs[max(shared, 1) - 1 : len(wholes[row]) - 1].sum())
+                logits = loaded.model(input_ids=ids, use_cache=False).logits.double()
+            logs = _log_probabilities(logits, temperature)
+            chosen = logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
+            ending = logs[..., last].logsumexp(-1).cpu().numpy()
+            for row, own, end in zip(rows, chosen, ending, strict=True):
+                both = enumerate(zip(starts[row], wholes[row], strict=False))
+                shared = next((at for at, (a, b) in both if a != b), len(starts[row]))
+                size = len(wholes[row])
+                log = own[max(shared, 1) - 1 : size - 1].sum() + (end[size - 1] if ends else 0)
+                found[row] = np.exp(min(log, 0.0))
     return found
 
 
 def generate(
-    folder: str | os.PathLike[str],
+    model: Model,
     questions: Sequence[str],
     *,
     k: int = 1,
@@ -104,10 +122,10 @@ def generate(
 
     Parameters
     ----------
-    folder : path
-        Folder of a training, a checkpoint, or any causal model that transformers loads.
+    model : path or Loaded
+        Folder of a training, or of any causal model that transformers loads.
     questions : sequence of str
-        Texts that the model goes on with.
+        Texts that the model continues.
     k : int
         Replies to each question.
     temperature : float
@@ -133,124 +151,79 @@ def generate(
     ...     generate(folder, ["1 + 1 ="], k=2, temperature=0)
     [['2', '2']]
     """
-    if k < 1 or longest < 1 or not 0 <= temperature < float("inf"):
-        got = f"k {k}, longest {longest}, temperature {temperature}"
-        raise UsageError(f"generate: got {got}; allowed are k and longest from 1, temperature >= 0")
+    if k < 1 or longest < 1:
+        raise UsageError(f"replies: got k {k}, longest {longest}; allowed is 1 or more")
+    _check_temperature(temperature)
     draws: dict[str, Any] = {"do_sample": False}
     if temperature > 0:
         draws = {"do_sample": True, "temperature": float(temperature), "top_k": 0, "top_p": 1.0}
     copies = k if temperature > 0 else 1  # the most probable reply is always the same
     found: list[list[str]] = [[] for _ in questions]
     with steady(device) as torch:
-        model, tokenizer = _load(folder, device)
+        network, tokenizer = loaded = load(model, device)
         ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
         settings = {**draws, **ends, "num_return_sequences": copies, "max_new_tokens": longest}
-        starts = _encode(tokenizer, questions, "questions")
-        for number, rows in enumerate(_batches(starts)):
+        starts = _encode(loaded, questions, "questions", longest)
+        config = network.config.get_text_config()
+        # Keys and values of each layer, and the last logits.
+        each = copies * 2 * config.num_hidden_layers * config.hidden_size
+        for number, rows in enumerate(_batches(starts, each, 4 * copies * len(tokenizer), longest)):
             padded = {"input_ids": [starts[row] for row in rows]}
             inputs = tokenizer.pad(padded, padding_side="left", **_TENSORS).to(device)
             torch.manual_seed(int(stream(check_seed(seed), "replies", number).integers(2**31)))
             with torch.no_grad(), quiet():
-                drawn = model.generate(**inputs, **settings)
+                drawn = network.generate(**inputs, **settings)
             drawn = drawn[:, inputs["input_ids"].shape[1] :]
             replies = tokenizer.batch_decode(drawn, skip_special_tokens=True)
             for at, row in enumerate(rows):
-                own = [reply.strip() for reply in replies[at * copies : (at + 1) * copies]]
-                found[row] = own * (k // copies)
+                found[row] = replies[at * copies : (at + 1) * copies] * (k // copies)
     return found
 
 
-def grade_exact(replies: Sequence[Sequence[str]], answers: Sequence[str]) -> Grades:
-    """Count replies that are the answer, but for white space and a full stop at the end.
-
-    Parameters
-    ----------
-    replies : sequence of sequence of str
-        Replies to each question, as from `generate`.
-    answers : sequence of str
-        Right answer of each question.
-
-    Returns
-    -------
-    Grades
-        Numbers of right and of wrong replies, shape (questions,) each.
-
-    Examples
-    --------
-    >>> right, wrong = grade_exact([["7 .", "7", "8 ."]], ["7"])
-    >>> right.tolist(), wrong.tolist()
-    ([2], [1])
-    """
-    return _grade(replies, [_plain(answer) for answer in answers], _plain)
+def joined(question: str, answer: str) -> str:
+    """Return a question with its answer: after a space, where there is no other white space."""
+    return f"{question}{'' if question[-1:].isspace() else ' '}{answer}"
 
 
-def grade_number(replies: Sequence[Sequence[str]], answers: Sequence[str]) -> Grades:
-    """Count replies whose last number is that of the answer; see `grade_exact`.
-
-    Parameters
-    ----------
-    replies : sequence of sequence of str
-        Replies to each question, as from `generate`.
-    answers : sequence of str
-        Right answer of each question, which has a number; its last one counts.
-
-    Returns
-    -------
-    Grades
-        Numbers of right and of wrong replies, shape (questions,) each.
-
-    Examples
-    --------
-    >>> grade_number([["so 3 + 4 = 7 .", "none"]], ["7.0"]).right.tolist()
-    [1]
-    """
-    wanted = [_last_number(answer) for answer in answers]
-    faults = [
-        Fault("answers", f"'{printable(answers[row], 60)}' has no number", row + 1)
-        for row, number in enumerate(wanted)
-        if number is None
-    ]
-    if faults:
-        raise DataError(faults)
-    return _grade(replies, wanted, _last_number)
-
-
-def _grade(
-    replies: Sequence[Sequence[str]], wanted: Sequence[object], read: Callable[[str], object]
-) -> Grades:
-    """Count the replies that read as what is wanted."""
-    pairs = zip(replies, wanted, strict=True)
-    right = np.array([sum(read(reply) == want for reply in own) for own, want in pairs], np.int64)
-    return Grades(right, np.array([len(own) for own in replies], np.int64) - right)
-
-
-def _plain(text: str) -> str:
-    """Return a text with single spaces, and without a full stop at the end."""
-    return " ".join(text.split()).removesuffix(".").rstrip()
-
-
-def _last_number(text: str) -> Decimal | None:
-    """Return the last number of a text."""
-    numbers = _NUMBER.findall(text)
-    return Decimal(numbers[-1].replace(",", "")) if numbers else None
-
-
-def _load(folder: str | os.PathLike[str], device: str) -> tuple[Any, Any]:
-    """Return model and tokenizer of a folder."""
-    library = require("transformers", "scan")
-    if not (Path(folder) / "config.json").is_file():
-        problem = "holds no model; give the folder of a finished training or of a checkpoint"
-        raise UsageError(f"{printable(folder)}: {problem}")
-    with quiet():
-        model = library.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)
-        tokenizer = library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+def load(model: Model, device: str) -> Loaded:
+    """Return model and tokenizer of a folder, or those that are loaded."""
+    if isinstance(model, Loaded):
+        return model
+    if not (Path(model) / "config.json").is_file():
+        problem = "holds no model; give the folder of a finished training"
+        raise UsageError(f"{printable(model)}: {problem}")
+    network, tokenizer = load_model(os.fspath(model))
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    return model.to(device).eval(), tokenizer
+    return Loaded(network.to(device).eval(), tokenizer)
 
 
-def _encode(tokenizer: Any, texts: Sequence[str], file: str) -> list[list[int]]:
-    """Return the tokens of texts, all of which the tokenizer knows and none of which is empty."""
+def _check_temperature(temperature: float) -> None:
+    if not 0 <= temperature < float("inf"):
+        raise UsageError(f"temperature: got {temperature}; allowed is a number from 0 on")
+
+
+def _log_probabilities(logits: Any, temperature: float) -> Any:
+    """Return the logarithms of the probabilities of next tokens; logits (text, place, token)."""
+    if temperature > 0:
+        return (logits / temperature).log_softmax(-1)
+    best = logits.argmax(-1, keepdim=True)
+    return logits.new_full(logits.shape, -np.inf).scatter(-1, best, 0.0)
+
+
+def _ends(tokenizer: Any) -> list[int]:
+    """Return the tokens after which an answer is whole: that for ends, and full stops."""
+    stops = [tokenizer.encode(text, add_special_tokens=False) for text in _FULL_STOPS]
+    found = {tokenizer.eos_token_id, *(ids[0] for ids in stops if len(ids) == 1)}
+    return sorted(found - {None, tokenizer.unk_token_id})
+
+
+def _encode(loaded: Loaded, texts: Sequence[str], file: str, more: int = 0) -> list[list[int]]:
+    """Return the tokens of texts, which the model knows and which fit into it, with `more`.
+
+    They begin as in training: with the token for starts, if the tokenizer sets one.
+    """
+    tokenizer, most = loaded.tokenizer, positions(loaded.model) or 10**9
     # One by one: a batch would start threads, and processes with threads should not be forked.
     encoded = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
     cause = "got '{}', which is empty or has words that the tokenizer does not know"
@@ -261,11 +234,30 @@ def _encode(tokenizer: Any, texts: Sequence[str], file: str) -> list[list[int]]:
         if not ids or tokenizer.unk_token_id in ids
     ]
     if faults:
-        raise DataError(faults, "a model knows the words of the `tokenizer_texts` of its training")
+        raise DataError(faults, "a model of words knows those of its training texts")
+    start = start_tokens(tokenizer)
+    encoded = [[*start, *ids] for ids in encoded]
+    for row, ids in enumerate(encoded, start=1):
+        if len(ids) + more > most:
+            replies = f" and {more:,} of a reply" if more else ""
+            problem = f"{len(ids):,} tokens{replies}; the model takes {most:,}"
+            faults.append(Fault(file, problem, row))
+    if faults:
+        raise DataError(faults)
     return encoded
 
 
-def _batches(texts: Sequence[Sequence[int]]) -> list[IntArray]:
-    """Return the rows of texts in batches of like lengths."""
-    order = np.argsort([len(text) for text in texts], kind="stable")
-    return [order[at : at + _BATCH] for at in range(0, len(order), _BATCH)]
+def _batches(
+    texts: Sequence[Sequence[int]], per_token: int, per_text: int = 0, more: int = 0
+) -> list[IntArray]:
+    """Return the rows of texts in batches of like lengths, by what each text needs of memory."""
+    lengths = np.array([len(text) + more for text in texts])
+    order = np.argsort(lengths, kind="stable")
+    batches, at = [], 0
+    while at < len(order):
+        ahead = lengths[order[at : at + _MOST_TEXTS]]
+        needed = np.arange(1, len(ahead) + 1) * (ahead * per_token + per_text)
+        size = max(int((needed <= _MOST_NUMBERS).sum()), 1)
+        batches.append(order[at : at + size])
+        at += size
+    return batches

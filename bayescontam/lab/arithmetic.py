@@ -1,8 +1,8 @@
 """A small world of arithmetic, which a language model of two layers can learn.
 
-Problems add, subtract, or do both; all numbers on the way are whole, from 0 to 20. Texts are made
-of ``arithmetic.toml``, with blanks between words and punctuation. The control benchmark is about
-hours on a clock.
+Problems add or subtract (benchmark `sums`), or do both (`changes`); all numbers on the way are
+whole, from 0 to 20. Texts are made of ``arithmetic.toml``, with blanks between words and
+punctuation. The control benchmark is about hours on a clock.
 """
 
 import re
@@ -25,15 +25,17 @@ type Key = tuple[str, str, tuple[int, ...]]
 LARGEST = 20
 """Largest number, of results and of sums on the way too."""
 KINDS: tuple[Kind, ...] = ("add", "subtract", "change")
-"""Classes of problems of the benchmark."""
-BENCHMARK, CONTROL = "arithmetic", "clock"
-"""Names of the benchmark and of its control."""
+"""Classes of problems of the benchmarks that have duplicates."""
+BENCHMARKS: Mapping[Kind, str] = {
+    "add": "sums", "subtract": "sums", "change": "changes", "clock": "clock",
+}  # fmt: skip
+"""Benchmark of each class: two that have duplicates, and their control."""
 PARAPHRASES = 8
-"""Wordings of semantic duplicates, for each class."""
+"""Questions in other words, for each class."""
 MOST_CONTROLS = 1000
 """Most items of the control benchmark: of 1,320 problems, some are left for the background."""
 MOST_ITEMS = 10_000
-"""Most items of the benchmark."""
+"""Most items that have duplicates, or may."""
 _DRAWS = 10_000
 """Draws in a row that may be excluded."""
 
@@ -95,8 +97,6 @@ def paraphrase(problem: Problem, which: int) -> str:
     'Question : To 7 apples Ann adds 5 . What is the number of apples then ? Answer : 12 .'
     """
     known = _material()[problem.kind]["paraphrases"]
-    if not known:
-        raise UsageError(f"kind: got '{problem.kind}', which has no paraphrases")
     if not 0 <= which < len(known):
         got = printable(str(which), 40)
         raise UsageError(f"which: got {got}; allowed are 0 to {len(known) - 1}")
@@ -104,20 +104,20 @@ def paraphrase(problem: Problem, which: int) -> str:
 
 
 def items(count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Return items of the benchmark, 1 to 10,000, no two of which share name, thing and numbers.
+    """Return items of both benchmarks, 1 to 10,000, no two of which share name, thing and numbers.
 
     Each has ``id``, ``text`` (up to the answer), ``answer``, and the fields of its ``problem``.
 
     >>> [item] = items(1, np.random.default_rng(1))
     >>> item["id"], item["answer"] == str(item["problem"]["result"])
-    ('arithmetic-0001', True)
+    ('sums-0001', True)
     """
-    return _records(BENCHMARK, draw_problem, count, rng, MOST_ITEMS)
+    return _records(draw_problem, count, rng, MOST_ITEMS)
 
 
 def control(count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
     """Return the items of the control benchmark, 1 to 1,000, as `items` does."""
-    return _records(CONTROL, draw_control, count, rng, MOST_CONTROLS)
+    return _records(draw_control, count, rng, MOST_CONTROLS)
 
 
 def problem_of(item: Mapping[str, Any]) -> Problem:
@@ -131,6 +131,7 @@ def background(
     rng: np.random.Generator,
     exclude: Collection[Key] = (),
     own_share: float = 0.02,
+    question_share: float = 0.0,
     control_share: float = 0.15,
 ) -> list[str]:
     """Return texts that teach the skills of both benchmarks, in random order.
@@ -145,19 +146,30 @@ def background(
         Keys of problems that no text is about, such as those of the items.
     own_share : float, default 0.02
         Share of the texts that have their benchmark's own form, for each of the two benchmarks.
+    question_share : float, default 0
+        Share of the texts that are questions in other words, likewise; all others are statements.
     control_share : float, default 0.15
         Share of the texts that are about clocks. Shares are exact, rounded to whole texts.
     """
-    for name, share in (("own_share", own_share), ("control_share", control_share)):
+    shares = {"own_share": own_share, "control_share": control_share}
+    for name, share in (shares | {"question_share": question_share}).items():
         if not 0 <= share <= 1:
             raise UsageError(f"{name}: got {share}; allowed is a number from 0 to 1")
+    if own_share + question_share > 1:
+        got = f"own_share {own_share} and question_share {question_share}"
+        raise UsageError(f"shares: got {got}; allowed are shares that add up to 1 at most")
     excluded, texts = frozenset(exclude), []
     controls = round(control_share * count)
     for draw, number in ((draw_problem, count - controls), (draw_control, controls)):
-        own = round(own_share * number)
+        own, asked = round(own_share * number), round(question_share * number)
         for at in range(number):
             problem = _draw_other(draw, rng, excluded)
-            texts.append(own_form(problem) if at < own else other_form(problem, rng))
+            if at < own:
+                texts.append(own_form(problem))
+            elif at < own + asked:
+                texts.append(paraphrase(problem, int(rng.integers(PARAPHRASES))))
+            else:
+                texts.append(other_form(problem, rng))
     return [texts[at] for at in rng.permutation(len(texts)).tolist()]
 
 
@@ -213,9 +225,7 @@ def _draw_other(draw: Draw, rng: np.random.Generator, excluded: Collection[Key])
     raise UsageError(f"exclude: leaves nearly no problem, of {len(excluded):,}; exclude fewer")
 
 
-def _records(
-    benchmark: str, draw: Draw, count: int, rng: np.random.Generator, most: int
-) -> list[dict[str, Any]]:
+def _records(draw: Draw, count: int, rng: np.random.Generator, most: int) -> list[dict[str, Any]]:
     """Return distinct problems as items."""
     if not 1 <= count <= most:
         raise UsageError(f"count: got {count:,}; allowed are 1 to {most:,} items")
@@ -225,7 +235,8 @@ def _records(
         found[problem.key] = problem
     return [
         {
-            "id": f"{benchmark}-{at:04d}", "text": question(problem), "answer": answer(problem),
+            "id": f"{BENCHMARKS[problem.kind]}-{at:04d}", "text": question(problem),
+            "answer": answer(problem),
             "problem": asdict(problem) | {"numbers": list(problem.numbers)},
         }
         for at, problem in enumerate(found.values(), 1)

@@ -1,12 +1,14 @@
-"""Train small language models from a configuration, resumable to the same weights after a kill."""
+"""Train language models on texts, resumable to the same weights after a kill."""
 
 import contextlib
+import copy
+import functools
 import io
 import json
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,41 +20,35 @@ from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
 from bayescontam._runs import claimed_folder, read_json, write_json
-from bayescontam._text import join_list, printable
-from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam._text import printable
+from bayescontam.errors import UsageError
+from bayescontam.lab.models import (
+    WEIGHTS,
+    Shape,
+    add_adapters,
+    identify,
+    load_model,
+    new_model,
+    positions,
+    save_model,
+)
+from bayescontam.lab.tokenizers import encode_texts, fast_tokenizer, word_tokenizer
+from bayescontam.specs.lab import Lora
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-LONGEST = 1024
-"""Tokens of the longest text, its end counted."""
-WEIGHTS = "model.safetensors"
-"""File of the weights; in the folder of a training it is written last."""
-
-_SPECIAL = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "<end>"}
-_RECORD, _LOSSES, _STATE, _WHOLE = "training.json", "losses.csv", "state.pt", "whole.json"
-_PART = ".checkpoint.part"
-_SPREAD, _ROTATION, _BETAS = 0.05, 100.0, (0.9, 0.98)
-"""Standard deviation of initial weights, base of rotary positions, decays of AdamW's averages.
-
-With 0.02, 10,000, 0.999 and tied embeddings some seeds learn the form of problems and no answers.
-"""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Size of a model."""
-
-    layers: int = 2  # blocks of attention and a feed-forward net
-    width: int = 96  # numbers per token
-    heads: int = 4  # of attention, each of width / heads numbers, an even number
-
-    def __post_init__(self) -> None:
-        if min(self.layers, self.width, self.heads) < 1 or self.width % (2 * self.heads):
-            raise UsageError(
-                f"shape: got {self.layers} layers, width {self.width}, {self.heads} heads; allowed"
-                " are 1 or more of each, and a width that is a multiple of twice the heads"
-            )
+LOSSES = "losses.csv"
+"""File of the loss of each epoch in the folder of a finished training."""
+_RECORD, _PART = "training.json", ".model.part"
+_CHECKPOINTS = "epoch-*.pt"
+_DIGEST = 64
+"""Bytes at the start of a checkpoint: the hash of the others."""
+_BETAS = (0.9, 0.98)
+"""Decays of AdamW's averages; with 0.999 some seeds learn the form of problems and no answers."""
+_NUMBERS = 1 << 26
+"""Logits that are computed at once: a quarter of a gigabyte, of which some copies are made."""
+_NO_TARGET = -100
 
 
 @dataclass(frozen=True)
@@ -61,120 +57,65 @@ class Trained:
 
     folder: Path  # with the model and its tokenizer, as transformers loads them
     losses: tuple[float, ...]  # mean loss per token of each epoch, in nats
-
-
-def word_tokenizer(texts: Sequence[str]) -> "Tokenizer":
-    """Return a tokenizer whose tokens are the words of texts, split by white space.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        Texts whose words are the vocabulary. Order and repetition do not matter.
-
-    Returns
-    -------
-    tokenizers.Tokenizer
-        Tokens 0, 1 and 2 are ``<pad>``, ``<unk>`` and ``<end>``; then follow the words, sorted.
-
-    Examples
-    --------
-    >>> tokenizer = word_tokenizer(["two and two", "is four ."])
-    >>> tokenizer.encode("two and five").ids
-    [7, 4, 1]
-    >>> tokenizer.decode([7, 4, 7])
-    'two and two'
-    """
-    library = require("tokenizers", "scan")
-    reserved = [token for token in _SPECIAL.values() if any(token in text for text in texts)]
-    if reserved:
-        problem = f"hold {join_list(reserved)}, which mark padding, unknown words and ends"
-        raise DataError([Fault("texts", problem)], "write these words in another way")
-    splitter = library.pre_tokenizers.WhitespaceSplit()
-    words = {word for text in texts for word, _ in splitter.pre_tokenize_str(text)}
-    vocabulary = {word: at for at, word in enumerate([*_SPECIAL.values(), *sorted(words)])}
-    model = library.models.WordLevel(vocabulary, unk_token=_SPECIAL["unk_token"])
-    tokenizer: Tokenizer = library.Tokenizer(model)
-    tokenizer.pre_tokenizer = splitter
-    tokenizer.add_special_tokens(list(_SPECIAL.values()))
-    return tokenizer
-
-
-def fast_tokenizer(tokenizer: "Tokenizer") -> Any:
-    """Return a tokenizer of words as transformers uses it."""
-    library = require("transformers", "scan")
-    return library.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **_SPECIAL)
-
-
-def new_model(shape: Shape, vocabulary: int, seed: int) -> Any:
-    """Return a model of the Llama architecture with random weights.
-
-    Parameters
-    ----------
-    shape : Shape
-        Size of the model.
-    vocabulary : int
-        Number of tokens, special ones counted.
-    seed : int
-        Seed of the weights; torch's own random state stays as it is.
-
-    Returns
-    -------
-    transformers.LlamaForCausalLM
-        With a feed-forward net of three times the width, on the CPU.
-    """
-    torch, library = require("torch", "scan"), require("transformers", "scan")
-    config = library.LlamaConfig(
-        vocab_size=vocabulary,
-        hidden_size=shape.width,
-        intermediate_size=3 * shape.width,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        max_position_embeddings=LONGEST,
-        rope_parameters={"rope_type": "default", "rope_theta": _ROTATION},
-        tie_word_embeddings=False,
-        initializer_range=_SPREAD,
-        pad_token_id=0,
-        bos_token_id=None,
-        eos_token_id=2,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(check_seed(seed))
-        return library.LlamaForCausalLM(config)
+    # mean divergence per token from the start in each epoch, in nats; empty without its penalty
+    divergences: tuple[float, ...] = ()
 
 
 def train_model(
     texts: Sequence[str],
     folder: str | os.PathLike[str],
     *,
+    start: str | os.PathLike[str] | None = None,
+    revision: str = "",
     shape: Shape | None = None,
+    tokenizer: "Tokenizer | None" = None,
+    lora: Lora | None = None,
+    kl: float = 0.0,
     epochs: int = 10,
     batch: int = 64,
     rate: float = 2e-3,
     warmup: int = 100,
     seed: int = 0,
     device: str = "cpu",
-    tokenizer_texts: Sequence[str] | None = None,
     progress: bool = False,
 ) -> Trained:
-    """Train a model on texts, or resume the training that a folder holds.
+    r"""Train a model on texts, or resume the training that a folder holds.
 
-    AdamW with a rate that rises over the warm-up and falls as a cosine to zero; the loss counts
-    all tokens but padding. After every epoch a checkpoint is written; the last two are left. A
-    training that was killed resumes from the last whole one and ends with the same weights, bit
-    by bit, on the same device and versions of libraries: the order of texts depends on seed and
-    epoch only, and torch computes with one thread, so that sums do not depend on the machine's
-    load. The folder of a finished training is returned as it is.
+    AdamW with a rate that rises over the warm-up and falls as a cosine to zero; the loss is the
+    cross-entropy of all tokens, the end of each text among them. After every epoch a checkpoint
+    is written, of which the last two are left until the training is finished. A training that
+    was killed resumes from the last whole one and ends with the same weights, bit by bit, on the
+    same device and versions of libraries: order and dropout depend on seed and epoch only, and
+    torch computes with one thread, so that sums do not depend on the machine's load. The folder
+    of a finished training is returned as it is.
 
     Parameters
     ----------
     texts : sequence of str
-        Training texts, of 1 to 1,023 words each.
+        Training texts. With their ends they have 1,024 tokens at most, or as many as the start
+        has positions.
     folder : path
-        New or empty, or that of the same training. It receives model and tokenizer,
-        ``losses.csv`` (epoch, loss), ``training.json`` (the settings) and the checkpoints,
-        ``epoch-0001`` and so on, which transformers loads as it does the folder itself.
+        New or empty, or that of the same training. It receives model and tokenizer as
+        transformers loads them, ``losses.csv`` (epoch, loss, and with a penalty kl),
+        ``training.json`` (the settings) and, while it trains, the checkpoints.
+    start : str or path, optional
+        Model to start from: the folder of a training or of any causal language model, or a name
+        on the Hugging Face hub, which is looked up in the cache first. Default: a new one with
+        random weights.
+    revision : str
+        Branch, tag or commit of a name on the hub; default: its main branch.
     shape : Shape, optional
-        Size of the model; default ``Shape()``.
+        Size of a new model; default ``Shape()``.
+    tokenizer : tokenizers.Tokenizer, optional
+        Tokens of a new model, as from `word_tokenizer` or `piece_tokenizer`; default: the words of
+        `texts`. Twins have the same, with the words of all questions and answers.
+    lora : Lora, optional
+        Low-rank adapters on all linear layers of the start, which alone are trained; the folder
+        then holds them in ``adapter``, and the model with them merged. Default: all weights.
+    kl : float, default 0
+        Weight of the mean Kullback-Leibler divergence
+        :math:`\mathrm{KL}(p_\text{start} \| p_\text{model})` per token, which is added to the loss
+        that is minimised; the losses that are reported are without it.
     epochs, batch : int
         Passes through the texts, and the most texts per step.
     rate : float
@@ -182,95 +123,161 @@ def train_model(
     warmup : int
         Steps over which the rate rises, but never more than a fifth of all steps.
     seed : int
-        Seed of initial weights and orders. Twins have the same.
+        Seed of initial weights, orders and dropout. Twins have the same.
     device : str
         Where torch computes: ``cpu``, ``cuda``, ….
-    tokenizer_texts : sequence of str, optional
-        Texts whose words are the vocabulary; default `texts`. Twins need the same ones, with the
-        words of all questions and answers.
     progress : bool, default False
         Whether to show a progress bar.
 
     Returns
     -------
     Trained
-        The folder and the loss of each epoch.
+        The folder, the loss of each epoch, and the divergence from the start.
+
+    Raises
+    ------
+    UsageError
+        If settings or folder cannot be used, or the start cannot be loaded.
+    DataError
+        If there are no texts, or some are empty, too long, or have words that are no tokens.
+    TaskError
+        If the disk is full; what was written is whole, and the same call resumes.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     trained = train_model(["1 + 1 = 2"], folder, shape=Shape(1, 8, 1), epochs=2)
-    >>> len(trained.losses)
-    2
+    ...     base = train_model(["1 + 1 = 2"], f"{folder}/base", shape=Shape(1, 8, 1), epochs=2)
+    ...     more = train_model(["2 = 1 + 1"], f"{folder}/more", start=base.folder, epochs=3)
+    >>> len(base.losses), len(more.losses)
+    (2, 3)
     """
-    shape, numbers = shape or Shape(), {"epochs": epochs, "batch": batch, "warmup": warmup}
-    wrong = [f"{name} {number}" for name, number in numbers.items() if number < 1]
-    if wrong or not 0 < rate < math.inf:
-        raise UsageError(f"training: got {(wrong or [f'rate {rate}'])[0]}; allowed is more than 0")
-    tokenizer = word_tokenizer(texts if tokenizer_texts is None else tokenizer_texts)
-    encoded = _encode(tokenizer, texts)
-    inputs = {"texts": list(texts), "tokenizer": tokenizer.to_str()}
-    hashes = {name: sha256(json.dumps(value).encode()) for name, value in inputs.items()}
-    options = {**numbers, "rate": rate, "seed": check_seed(seed), "device": device}
-    settings = {**vars(shape), **options, **hashes}
-    out = Path(folder)
-    with claimed_folder(out, "training", "training", (out / _RECORD).exists), on_disk(out):
-        _check_record(out, settings)
+    settings = {
+        "epochs": epochs, "batch": batch, "rate": rate, "warmup": warmup,
+        "kl": kl, "lora": lora and lora.model_dump(), "seed": check_seed(seed), "device": device,
+        "texts": sha256(json.dumps(list(texts)).encode()),
+    }  # fmt: skip
+    _check(settings)
+    make: Callable[[], tuple[Any, Any]]
+    if start is not None:
+        if shape or tokenizer:
+            raise UsageError("start: has its own shape and tokenizer; leave these out")
+        settings |= {"start": identify(os.fspath(start), revision)}
+        make = functools.partial(load_model, os.fspath(start), revision)
+    elif lora or kl or revision:
+        raise UsageError("lora, kl and revision go with a start, from which the model departs")
+    else:
+        shape, tokenizer = shape or Shape(), tokenizer or word_tokenizer(texts)
+        settings |= {**vars(shape), "tokenizer": sha256(tokenizer.to_str().encode())}
+        make = functools.partial(_make_new, shape, tokenizer, seed)
+    out, training = Path(folder), None
+    with contextlib.ExitStack() as stack:
+        # First: what cannot be trained leaves no folder behind.
         if not (out / WEIGHTS).exists():
-            with steady(device) as torch:
-                model = new_model(shape, tokenizer.get_vocab_size(), seed).to(device)
-                training = _Training(torch, model, tokenizer, encoded, settings)
-                training.resume(out)
-                left = epochs - training.epoch
-                with progress_bar(progress, "train", left, "epochs") as advance:
-                    for _ in range(left):
-                        training.run_epoch()
-                        training.write_checkpoint(out)
-                        advance(1)
-                training.write_model(out)
-        lines = (out / _LOSSES).read_text(encoding="utf-8").splitlines()[1:]
-        return Trained(out, tuple(float(line.split(",")[1]) for line in lines))
+            torch = stack.enter_context(steady(device))
+            model, fast = make()
+            encoded = encode_texts(fast, texts, positions(model))
+            model = model if lora is None else add_adapters(model, lora, seed)
+            training = _Training(torch, model.to(device), fast, encoded, settings)
+        stack.enter_context(claimed_folder(out, "training", "training", (out / _RECORD).exists))
+        stack.enter_context(on_disk(out))
+        _check_record(out, settings)
+        if training is not None:
+            training.run(out, progress=progress)
+        _remove_checkpoints(out, but=0)  # a kill may have come before
+        return read_trained(out)
+
+
+def read_trained(folder: Path) -> Trained:
+    """Return the finished training that a folder holds."""
+    rows = [line.split(",") for line in (folder / LOSSES).read_text("utf-8").splitlines()[1:]]
+    losses, *divergences = zip(*(map(float, row[1:]) for row in rows), strict=True)
+    return Trained(folder, losses, divergences[0] if divergences else ())
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether a folder holds a finished training, and nothing of how it came about."""
+    return (folder / WEIGHTS).exists() and not any(folder.glob(_CHECKPOINTS))
 
 
 class _Training:
-    """State of a training: model, optimiser, finished epochs and their losses."""
+    """State of a training: model, optimiser, and what was found in each finished epoch."""
 
     def __init__(
-        self, torch: Any, model: Any, tokenizer: "Tokenizer", texts: list[list[int]], settings: Any
+        self, torch: Any, model: Any, tokenizer: Any, texts: list[list[int]], settings: Any
     ) -> None:
-        self._torch, self._model, self._tokenizer = torch, model.train(), tokenizer
+        self._torch, self._model, self._tokenizer = torch, model, tokenizer
         self._texts = [torch.tensor(text, device=settings["device"]) for text in texts]
         self._settings = settings
-        self._optimiser = torch.optim.AdamW(model.parameters(), betas=_BETAS, weight_decay=0.01)
+        self._weights = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        weights = self._weights.values()
+        self._optimiser = torch.optim.AdamW(weights, betas=_BETAS, weight_decay=0.01)
         self._steps = math.ceil(len(texts) / settings["batch"])  # in an epoch
-        self.losses: list[float] = []
-        torch.manual_seed(settings["seed"])
+        self._most = max(_NUMBERS // model.get_input_embeddings().num_embeddings, 1)  # tokens
+        self._before = model  # without its adapters, which `disable_adapter` leaves out
+        if settings["kl"] and not settings["lora"]:
+            self._before = copy.deepcopy(model)
+        self._found: list[list[float]] = []  # loss and, with its penalty, divergence
 
-    @property
-    def epoch(self) -> int:
-        """Finished epochs."""
-        return len(self.losses)
+    def run(self, folder: Path, *, progress: bool) -> None:
+        """Train from the last whole checkpoint to the end, and write the model."""
+        self._resume(folder)
+        left = self._settings["epochs"] - len(self._found)
+        with progress_bar(progress, "train", left, "epochs") as advance:
+            for _ in range(left):
+                self._run_epoch()
+                self._write_checkpoint(folder)
+                advance(1)
+        self._write_model(folder)
 
-    def run_epoch(self) -> None:
+    def _run_epoch(self) -> None:
         """Pass through the texts once, in the order of this epoch."""
-        torch, optimiser, total, tokens = self._torch, self._optimiser, 0.0, 0
-        order = stream(self._settings["seed"], "order", self.epoch).permutation(len(self._texts))
+        torch, seed, epoch = self._torch, self._settings["seed"], len(self._found)
+        order = stream(seed, "order", epoch).permutation(len(self._texts))
+        torch.manual_seed(int(stream(seed, "dropout", epoch).integers(2**62)))
+        total, tokens = np.zeros(1 + bool(self._settings["kl"])), 0
         for at, rows in enumerate(np.array_split(order, self._steps)):
-            texts = [self._texts[row] for row in rows]
-            ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
-            # Attention looks back only: what follows the end of a text needs no mask.
-            logits = self._model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
-            loss = torch.nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), ignore_index=0)
-            for group in optimiser.param_groups:
-                group["lr"] = self._rate(self.epoch * self._steps + at)
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
-            optimiser.step()
-            count = sum(len(text) - 1 for text in texts)
-            total, tokens = total + loss.item() * count, tokens + count
-        self.losses.append(total / tokens)
+            for group in self._optimiser.param_groups:
+                group["lr"] = self._rate(epoch * self._steps + at)
+            self._optimiser.zero_grad()
+            count = sum(len(self._texts[row]) - 1 for row in rows)
+            longest = max(len(self._texts[row]) for row in rows)
+            parts = math.ceil(len(rows) / max(self._most // longest, 1))
+            for part in np.array_split(rows, parts):
+                total += self._add_gradients(part, count)
+            torch.nn.utils.clip_grad_norm_(self._weights.values(), 1.0)
+            self._optimiser.step()
+            tokens += count
+        self._found.append((total / tokens).tolist())
+
+    def _add_gradients(self, rows: Any, count: int) -> list[float]:
+        """Add the gradients of some texts of a step of so many tokens; return their losses."""
+        torch, kl = self._torch, self._settings["kl"]
+        texts = [self._texts[row] for row in rows]
+        pad = torch.nn.utils.rnn.pad_sequence
+        # Attention looks back only: what follows the end of a text needs no mask.
+        ids = pad(texts, batch_first=True)
+        targets = pad(texts, batch_first=True, padding_value=_NO_TARGET)[:, 1:].flatten()
+        self._model.train()
+        logits = self._model(input_ids=ids, use_cache=False).logits[:, :-1].flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(
+            logits, targets, ignore_index=_NO_TARGET, reduction="sum"
+        )
+        sums = [loss]
+        if kl:
+            known = targets != _NO_TARGET
+            before = self._logits_before(ids)[:, :-1].flatten(0, 1)[known].log_softmax(-1)
+            now = logits[known].log_softmax(-1)
+            sums.append(torch.nn.functional.kl_div(now, before, reduction="sum", log_target=True))
+        ((loss + kl * sums[-1] if kl else loss) / count).backward()
+        return [x.item() for x in sums]
+
+    def _logits_before(self, ids: Any) -> Any:
+        """Return the logits of the model from which this training started."""
+        without = getattr(self._before, "disable_adapter", contextlib.nullcontext)
+        self._before.eval()  # without dropout
+        with self._torch.no_grad(), without():
+            return self._before(input_ids=ids, use_cache=False).logits
 
     def _rate(self, step: int) -> float:
         """Return the rate of learning of a step, counted from 0."""
@@ -278,93 +285,70 @@ class _Training:
         rise = min((step + 1) / max(min(self._settings["warmup"], steps // 5), 1), 1.0)
         return float(self._settings["rate"] * rise * (1 + math.cos(math.pi * step / steps)) / 2)
 
-    def resume(self, folder: Path) -> None:
+    def _resume(self, folder: Path) -> None:
         """Load the state of the last whole checkpoint, if there is one."""
-        torch, device = self._torch, self._settings["device"]
-        whole = [path for path in sorted(folder.glob("epoch-*")) if _is_whole(path)]
-        for path in whole[-1:]:
-            weights = require("safetensors.torch", "scan").load_file(path / WEIGHTS)
-            self._model.load_state_dict(weights)
-            state = torch.load(path / _STATE, weights_only=True)
+        torch = self._torch
+        for path in sorted(folder.glob(_CHECKPOINTS), reverse=True):
+            content = path.read_bytes()
+            if sha256(content[_DIGEST:]).encode() != content[:_DIGEST]:
+                continue  # the machine crashed before all of it was on the disk
+            state = torch.load(io.BytesIO(content[_DIGEST:]), weights_only=True)
+            with torch.no_grad():
+                for name, weight in self._weights.items():
+                    weight.copy_(state["weights"][name])
             self._optimiser.load_state_dict(state["optimiser"])
-            torch.set_rng_state(state["random"])
-            for random in state["random_cuda"]:
-                torch.cuda.set_rng_state(random, device)
-            self.losses = state["losses"]
+            self._found = state["found"]
+            return
 
-    def write_checkpoint(self, folder: Path) -> None:
-        """Write model and state, whole or not at all."""
-        torch, device, step = self._torch, self._settings["device"], self.epoch * self._steps
-        state = {"step": step, "losses": self.losses, "optimiser": self._optimiser.state_dict()}
-        state["random"] = torch.get_rng_state()
-        cuda = device.startswith("cuda")
-        state["random_cuda"] = [torch.cuda.get_rng_state(device)] if cuda else []
-        memory = io.BytesIO()  # torch reports a full disk as no error of the system
-        torch.save(state, memory)
-        files = {**self._files(), _STATE: memory.getvalue()}
-        part, target = folder / _PART, folder / f"epoch-{self.epoch:04d}"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        for name, content in files.items():
-            (part / name).write_bytes(content)
-        write_json(part / _WHOLE, {name: sha256(content) for name, content in files.items()})
-        shutil.rmtree(target, ignore_errors=True)  # it was not whole
-        part.rename(target)
-        self._remove_old(folder)
-
-    def write_model(self, folder: Path) -> None:
-        """Write losses, tokenizer and model, the weights last."""
-        shutil.rmtree(folder / _PART, ignore_errors=True)
-        self._remove_old(folder)  # a kill may have come before
-        lines = [f"{epoch},{loss!r}\n" for epoch, loss in enumerate(self.losses, start=1)]
-        write_text(folder / _LOSSES, "".join(["epoch,loss\n", *lines]))
-        for name, content in self._files().items():
-            with atomic_path(folder / name) as part:
-                part.write_bytes(content)
-
-    def _remove_old(self, folder: Path) -> None:
-        """Remove all checkpoints but the last two."""
-        for path in sorted(folder.glob("epoch-*"))[:-2]:
-            shutil.rmtree(path)
-
-    def _files(self) -> dict[str, bytes]:
-        """Return the files from which transformers loads model and tokenizer, the weights last."""
-        weights = {name: weight.cpu() for name, weight in self._model.state_dict().items()}
-        save = require("safetensors.torch", "scan").save
-        special = {"tokenizer_class": "PreTrainedTokenizerFast", **_SPECIAL}
-        return {
-            "config.json": self._model.config.to_json_string().encode(),
-            "tokenizer.json": self._tokenizer.to_str().encode(),
-            "tokenizer_config.json": json.dumps(special, indent=1).encode(),
-            WEIGHTS: save(weights, {"format": "pt"}),
+    def _write_checkpoint(self, folder: Path) -> None:
+        """Write the state, whole or not at all, and remove all checkpoints but the last two."""
+        state = {
+            "weights": {name: weight.detach() for name, weight in self._weights.items()},
+            "optimiser": self._optimiser.state_dict(),
+            "found": self._found,
         }
+        memory = io.BytesIO()  # torch reports a full disk as no error of the system
+        self._torch.save(state, memory)
+        content = memory.getvalue()
+        with atomic_path(folder / f"epoch-{len(self._found):06d}.pt") as part:
+            part.write_bytes(sha256(content).encode() + content)
+        _remove_checkpoints(folder, but=2)
+
+    def _write_model(self, folder: Path) -> None:
+        """Write losses, tokenizer and model, the weights last."""
+        names = ["epoch", "loss", "kl"][: 1 + len(self._found[0])]
+        rows: list[list[Any]] = [
+            [epoch, *found] for epoch, found in enumerate(self._found, start=1)
+        ]
+        lines = [",".join(map(str, row)) + "\n" for row in [names, *rows]]
+        write_text(folder / LOSSES, "".join(lines))
+        part = folder / _PART
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            save_model(self._model, self._tokenizer, part)
+            for path in sorted(part.iterdir(), key=lambda path: path.name == WEIGHTS):
+                if path.is_dir():
+                    shutil.rmtree(folder / path.name, ignore_errors=True)
+                path.replace(folder / path.name)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
 
 
-def _encode(tokenizer: "Tokenizer", texts: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of texts, each with its end."""
-    # One by one: a batch would start threads, and processes with threads should not be forked.
-    end = _SPECIAL["eos_token"]
-    encoded = [tokenizer.encode(f"{text} {end}").ids for text in texts]
-    faults = []
-    for row, ids in enumerate(encoded, start=1):
-        if not 1 < len(ids) <= LONGEST:
-            problem = f"{len(ids) - 1} words; allowed are 1 to {LONGEST - 1:,}"
-            faults.append(Fault("texts", problem, row))
-        elif min(ids[:-1]) < len(_SPECIAL):
-            problem = f"has {join_list(_SPECIAL.values())} or words that `tokenizer_texts` lack"
-            faults.append(Fault("texts", problem, row))
-    if faults or not encoded:
-        raise DataError(faults or [Fault("texts", "none; a training needs at least one")])
-    return encoded
+def _make_new(shape: Shape, tokenizer: "Tokenizer", seed: int) -> tuple[Any, Any]:
+    """Return a new model and its tokenizer, as transformers has them."""
+    return new_model(shape, tokenizer.get_vocab_size(), seed), fast_tokenizer(tokenizer)
 
 
-def _is_whole(checkpoint: Path) -> bool:
-    """Return whether the files of a checkpoint are those that were written."""
-    try:
-        files = read_json(checkpoint / _WHOLE).items()
-        return all(sha256((checkpoint / name).read_bytes()) == digest for name, digest in files)
-    except (OSError, ValueError):
-        return False
+def _check(settings: Mapping[str, Any]) -> None:
+    """Refuse numbers that no training can have."""
+    wrong = [name for name in ("epochs", "batch", "warmup") if settings[name] < 1]
+    if not 0 < settings["rate"] < math.inf:
+        wrong.append("rate")
+    if wrong:
+        got = f"{wrong[0]} {settings[wrong[0]]}"
+        raise UsageError(f"training: got {got}; allowed is more than 0")
+    if not 0 <= settings["kl"] < math.inf:
+        raise UsageError(f"training: got kl {settings['kl']}; allowed is 0 or more")
 
 
 def _check_record(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -381,10 +365,20 @@ def _check_record(folder: Path, settings: Mapping[str, Any]) -> None:
         )
 
 
+def _remove_checkpoints(folder: Path, but: int) -> None:
+    """Remove all checkpoints but the last ones."""
+    paths = sorted(folder.glob(_CHECKPOINTS))
+    for path in paths[: len(paths) - but]:
+        path.unlink()
+
+
 @contextlib.contextmanager
 def steady(device: str) -> Iterator[Any]:
     """Give torch with one thread and repeatable algorithms; restore its state in the end."""
-    torch = require("torch", "scan")
+    torch = require("torch", "lab")
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else its sums vary
     try:
         torch.ones(1, device=device)
     except (RuntimeError, AssertionError) as error:
@@ -392,7 +386,11 @@ def steady(device: str) -> Iterator[Any]:
         raise UsageError(f"device: {problem}; give 'cpu', or 'cuda' with a GPU") from error
     threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    with torch.random.fork_rng([torch.device(device)] if device.startswith("cuda") else []):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng([torch.device(device)] if on_gpu else []))
+        if on_gpu:  # the gradients of other kernels vary
+            attention = torch.nn.attention
+            stack.enter_context(attention.sdpa_kernel(attention.SDPBackend.MATH))
         try:
             torch.set_num_threads(1)
             torch.use_deterministic_algorithms(True, warn_only=True)

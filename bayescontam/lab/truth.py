@@ -1,11 +1,22 @@
 """True effects of contamination: models against the clean twins of the same bases."""
 
+import os
+from pathlib import Path
+from typing import Literal
+
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bayescontam._text import join_list
+from bayescontam._files import on_disk
+from bayescontam._format import interval, level_text, number
+from bayescontam._text import join_list, printable
+from bayescontam.data.tables import write_table
+from bayescontam.data.validation import check_choice, check_level
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.lab.answering import RESPONSES
+from bayescontam.lab.training_runs import read_lab
+from bayescontam.specs.lab import LabSpec
 
 EFFECTS = ("total", "direct", "spillover", "control")
 """Effects of a mix, in the order of the rows."""
@@ -13,13 +24,17 @@ HALVES = ("seen", "unseen", "control")
 """Parts of the items: in the training texts, of the same benchmark, of a control benchmark."""
 COLUMNS = ("model", "base", "mix", "benchmark", "item", "half", "p")
 """Columns of the table of answers."""
+TRUTH = "truth.csv"
+"""File of the effects, in the folder of a lab."""
+type Measure = Literal["auto", "probability", "replies"]
+"""What of answers counts: see `read_accuracies`."""
 
 _CELL = ["mix", "benchmark"]
 _ITEM = ["base", "benchmark", "item"]
 _TABLE = "table of answers"
 
 
-def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 95.0) -> pd.DataFrame:
+def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 0.95) -> pd.DataFrame:
     r"""Estimate the effects of each mix from models and their clean twins.
 
     Let :math:`p_{mbi}` be the mean over models of mix m and base b of the probability that item
@@ -64,8 +79,8 @@ def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 95
         those of clean models are not used. Models of one base and mix are averaged first.
     clean : str, default "clean"
         Mix of the clean twins. Each base of another mix needs such a twin with the same items.
-    level : float, default 95
-        Coverage of the intervals in percent.
+    level : float, default 0.95
+        Coverage of the intervals.
 
     Returns
     -------
@@ -95,8 +110,7 @@ def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 95
     >>> effects[["effect", "estimate", "se"]].round(3).to_numpy().tolist()
     [['total', 0.15, 0.05], ['direct', 0.3, 0.1], ['spillover', 0.0, 0.0]]
     """
-    if not 0 < level < 100:
-        raise UsageError(f"level: got {level}; allowed is more than 0 and less than 100")
+    check_level(level)
     _check(table, clean)
     halves = pd.Categorical(table["half"], categories=HALVES)
     grouped = table.assign(half=halves.codes, p=pd.to_numeric(table["p"])).groupby(
@@ -114,7 +128,7 @@ def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 95
     )
     effects["se"] = effects["sd"] / np.sqrt(effects["bases"])
     effects["item_se"] = np.sqrt(effects["variance"]) / effects["bases"]
-    t = stats.t.ppf(0.5 + level / 200, (effects["bases"] - 1).clip(lower=1))
+    t = stats.t.ppf(0.5 + level / 2, (effects["bases"] - 1).clip(lower=1))
     effects["low"] = effects["estimate"] - t * effects["se"]
     effects["high"] = effects["estimate"] + t * effects["se"]
     effects = effects.join(_items(rows, by_base))
@@ -127,6 +141,148 @@ def twin_effects(table: pd.DataFrame, *, clean: str = "clean", level: float = 95
     effects = effects.loc[[key for key in order if key in effects.index]].reset_index()
     names = ["estimate", "se", "low", "high", "item_se", "bases", "items"]
     return effects[[*_CELL, "effect", *names]]
+
+
+def lab_truth(
+    folder: str | os.PathLike[str], *, level: float = 0.95, measure: Measure = "auto"
+) -> pd.DataFrame:
+    """Estimate the true effects of the mixes of a lab, and write them to ``truth.csv``.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of a lab whose models have answered (`answer_lab`).
+    level : float, default 0.95
+        Coverage of the intervals.
+    measure : {"auto", "probability", "replies"}, default "auto"
+        What the accuracy of a model on an item is: the probability of its answer, or the share
+        of right replies. By default the former where it is the chance of a right reply (replies
+        that are the answer itself, ``grade = "exact"``), else the latter.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``mix, kind, copies, benchmark, effect, estimate, se, low, high, item_se, bases, items``:
+        the kind of each mix and its texts for each exposed item, and the effects on accuracy
+        as `bayescontam.lab.truth.twin_effects` defines them.
+
+    Raises
+    ------
+    UsageError
+        If the folder is of no lab, or not all of its models have answered.
+    DataError
+        If there are no twins to compare.
+
+    Examples
+    --------
+    >>> import bayescontam
+    >>> truth = bayescontam.lab_truth("lab")  # doctest: +SKIP
+    >>> truth.query("effect == 'total'")[["mix", "low", "high"]]  # doctest: +SKIP
+    """
+    lab = Path(folder)
+    spec = read_lab(lab)
+    effects = truth_of(read_accuracies(lab, measure), spec, level=level)
+    with on_disk(lab / TRUTH):
+        write_table(lab / TRUTH, effects)
+    return effects
+
+
+def truth_of(answers: pd.DataFrame, spec: LabSpec, *, level: float = 0.95) -> pd.DataFrame:
+    """Return the effects of the mixes of a lab, with their kinds and doses."""
+    effects = twin_effects(answers, clean=spec.twin, level=level)
+    mixes = {mix.name: mix for mix in spec.mixes}
+    effects.insert(1, "kind", [mixes[name].kind for name in effects["mix"]])
+    effects.insert(2, "copies", [mixes[name].copies for name in effects["mix"]])
+    return effects
+
+
+def truth_sentence(effects: pd.DataFrame, level: float = 0.95) -> str:
+    """Return the largest total effect of duplicates in words, and of what it consists.
+
+    Parameters
+    ----------
+    effects : pandas.DataFrame
+        As from `lab_truth`.
+    level : float, default 0.95
+        Coverage of the intervals.
+
+    Returns
+    -------
+    str
+        A sentence or two.
+    """
+    rows = [row for row in effects.to_dict("records") if row["kind"] in ("exact", "semantic")]
+    totals = [row for row in rows if row["effect"] == "total"]
+    if not totals:
+        return "No mix has duplicates of a benchmark that models have answered."
+    largest = max(totals, key=lambda row: abs(row["estimate"]))
+    said = {
+        row["effect"]: f"{number(row['estimate'])} {interval(row['low'], row['high'])}".rstrip()
+        for row in rows
+        if all(row[name] == largest[name] for name in _CELL)
+    }
+    times = "once" if largest["copies"] == 1 else f"{largest['copies']} times"
+    how = "in other words" if largest["kind"] == "semantic" else "as they are"
+    ending = f"Intervals of {level_text(level)} are over {largest['bases']} bases."
+    if pd.isna(largest["low"]):
+        ending = "With one base there are no intervals."
+    elif not any(row["low"] > 0 or row["high"] < 0 for row in rows):
+        ending += " None excludes zero."
+    return (
+        f"Training on items of '{printable(largest['benchmark'], 60)}' {how}, {times} each, changes"
+        f" accuracy on it by {said['total']} in all: by {said.get('spillover', '–')} on items that"
+        f" were not trained on (spillover), and by {said.get('direct', '–')} more on those that"
+        f" were (direct). {ending}"
+    )
+
+
+def read_accuracies(folder: Path, measure: Measure = "auto") -> pd.DataFrame:
+    """Return the responses of a lab, with the accuracy on each item as ``p``."""
+    check_choice("measure", measure, Measure)
+    spec = read_lab(folder)
+    if not (folder / RESPONSES).is_file():
+        raise UsageError(
+            f"{printable(folder)}: not all models have answered; run: bayescontam lab answer"
+            f" {printable(folder)}"
+        )
+    names = dict.fromkeys(("model", "benchmark", "item", "base", "mix", "half"), str)
+    table = pd.read_csv(
+        folder / RESPONSES, dtype=names, keep_default_na=False, na_values={"p": [""]}
+    )
+    if measure == "replies" or (measure == "auto" and spec.answers.grade != "exact"):
+        table["p"] = table["n_correct"] / table["n_trials"]
+    return table
+
+
+def clean_accuracy(table: pd.DataFrame, *, clean: str = "clean") -> pd.DataFrame:
+    """Return the accuracy of the clean twin of each base on each benchmark.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        As that of `twin_effects`.
+    clean : str, default "clean"
+        Mix of the clean twins.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``benchmark, base, accuracy, sd``: in ``sd`` the standard deviation of accuracies between
+        bases, the same for all rows of a benchmark, and missing where there is one base.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rows = [
+    ...     ("1", base, "clean", "sums", "i", "seen", p) for base, p in (("a", 0.2), ("b", 0.4))
+    ... ]
+    >>> clean_accuracy(pd.DataFrame(rows, columns=[*COLUMNS]))["sd"].round(3).tolist()
+    [0.141, 0.141]
+    """
+    own = table[table["mix"] == clean]
+    means = own.groupby(["benchmark", "base"], sort=False)["p"].mean().rename("accuracy")
+    spread = means.groupby("benchmark", sort=False).transform("std").rename("sd")
+    return pd.concat([means, spread], axis=1).reset_index()
 
 
 def _with_differences(rows: pd.DataFrame, twins: pd.DataFrame, clean: str) -> pd.DataFrame:

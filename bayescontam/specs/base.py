@@ -361,8 +361,18 @@ def keys_of(kind: type[Block]) -> list[Key]:
     for block, (owner, *_) in blocks.items():
         listed = schema["properties"][block].get("type") == "array"
         title = f"[[{block}]]" if listed else f"[{block}]"
-        content = schema["$defs"][owner.__name__]
-        keys += [_key(title, name, content, owner) for name in content["properties"]]
+        inner = {
+            name: _branches(f.annotation)[0]
+            for name, f in owner.model_fields.items()
+            if NoneType in get_args(f.annotation) and len(_branches(f.annotation)) == 1
+        }  # tables that may be left out
+        tables = {title: owner, **{f"[{block}.{name}]": table for name, table in inner.items()}}
+        for place, table in tables.items():
+            content = schema["$defs"][table.__name__]
+            names = [
+                name for name in content["properties"] if table is not owner or name not in inner
+            ]
+            keys += [_key(place, name, content, table) for name in names]
     return keys
 
 

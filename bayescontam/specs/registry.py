@@ -181,8 +181,8 @@ def load_lab(lab: str | os.PathLike[str]) -> LabSpec:
 
     Examples
     --------
-    >>> load_lab("arithmetic").training.bases
-    4
+    >>> load_lab("finetuning-musr").training.epochs
+    6
     """
     return _LABS.load(os.fspath(lab))
 
@@ -257,7 +257,7 @@ _MODELS = _Registry("models", "model spec", "models list", ModelSpec.parse)
 _MANIFESTS = _Registry("corpus", "corpus manifest", "corpora list", Manifest.parse)
 _CURVES = _Registry("curves", "curve spec", "", CurveSpec.parse)
 _RECIPES = _Registry("recipes", "recipe", "duplicates recipes", Recipe.parse)
-_LABS = _Registry("labs", "lab", "", LabSpec.parse)
+_LABS = _Registry("labs", "lab", "lab list", LabSpec.parse)
 _STUDIES = _Registry("studies", "study", "study list", _parse_study)
 shipped_models, shipped_manifests, shipped_studies = _MODELS.names, _MANIFESTS.names, _STUDIES.names
 shipped_recipes, shipped_labs = _RECIPES.names, _LABS.names

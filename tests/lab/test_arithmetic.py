@@ -29,10 +29,12 @@ from bayescontam.lab.arithmetic import (
 )
 
 LOST = re.compile(
-    r"(?:gives|loses|takes|sells|eats|less) (\d+)|When (\d+) \w+ of \d+ are gone"
-    r"|(?<!of )\b(\d+) (?:are )?(?:taken out|gone)"
+    r"(?:gives|loses|takes|sells|eats|less|[Ww]ithout) (\d+)|When (\d+) \w+ of \d+ are gone"
+    r"|(?<!of )\b(\d+) (?:are )?(?:taken out|gone|eaten)"
 )
 """Numbers that are taken away, by the words around them."""
+HOURS = re.compile(r"\bhours?\b|\bclock\b")
+"""Texts about clocks."""
 SUM = re.compile(r"together (\d+) ,")
 
 
@@ -48,7 +50,7 @@ def check(text: str) -> None:
             assert sum(int(sign + number) for sign, number in terms) == int(right), text
         return
     *given, result = numbers
-    if "hour" in text:
+    if HOURS.search(text):
         assert len(given) == 2, text
         assert (sum(given) - result) % 12 == 0, text
         assert 1 <= result <= 12, text
@@ -81,7 +83,7 @@ def test_results_are_right_in_every_wording() -> None:
             assert text.endswith(f" Answer : {problem.result} .")
             assert {problem.name, problem.thing, *map(str, problem.numbers)} <= {*text.split()}
         check(other_form(problem, rng))
-    for text in background(4000, rng, own_share=0.2, control_share=0.3):
+    for text in background(4000, rng, own_share=0.2, question_share=0.4, control_share=0.3):
         check(text)
 
 
@@ -108,10 +110,9 @@ def test_wordings_are_distinct_and_many() -> None:
         assert len(others) >= 6
         assert own_form(problem) not in others
         assert all(str(problem.result) in text.split() for text in others)
-        if kind == "clock":
-            continue
-        signs = " - " if kind == "subtract" else " + "
-        assert any(signs in text for text in others)
+        if kind != "clock":
+            signs = " - " if kind == "subtract" else " + "
+            assert any(signs in text for text in others)
         meant = {paraphrase(problem, at) for at in range(PARAPHRASES)}
         assert len(meant) == PARAPHRASES >= 8
         assert not meant & (others | {own_form(problem)})
@@ -120,7 +121,7 @@ def test_wordings_are_distinct_and_many() -> None:
 def test_clean_models_know_every_word() -> None:
     known = vocabulary()
     assert len(set(known)) == len(known) < 200
-    clean = background(5000, np.random.default_rng(5), own_share=0.3)
+    clean = background(5000, np.random.default_rng(5), own_share=0.2, question_share=0.4)
     assert {word for text in clean for word in text.split()} == {*known}
     for problem in problems(50):
         for at in range(PARAPHRASES):
@@ -163,13 +164,27 @@ def test_no_text_is_about_an_excluded_problem(name: str, thing: str) -> None:
     assert found(keys_about(name, thing)) == 0
 
 
+OWN = re.compile(r"Question : (\w+ has \d+ \w+ (and|,) (gets|gives)|The clock of \w+ shows \d+ \.)")
+"""The benchmarks' own form."""
+
+
+def test_items_have_their_benchmarks_own_form() -> None:
+    made = [*items(300, np.random.default_rng(10)), *control(90, np.random.default_rng(10))]
+    assert all(OWN.match(row["text"]) for row in made)
+    names = {"add": "sums", "subtract": "sums", "change": "changes", "clock": "clock"}
+    assert all(row["id"].startswith(names[row["problem"]["kind"]]) for row in made)
+
+
 def test_shares_of_the_background_are_exact() -> None:
-    texts = background(1000, np.random.default_rng(9), own_share=0.05, control_share=0.2)
-    own = [text for text in texts if text.startswith("Question")]
-    clocks = [text for text in texts if "hours" in text]
-    assert (len(texts), len(clocks), len(own)) == (1000, 200, 50)
-    assert sum("hours" in text for text in own) == 10
-    places = [at for at, text in enumerate(texts) if "hours" in text]
+    rng = np.random.default_rng(9)
+    texts = background(1000, rng, own_share=0.05, question_share=0.3, control_share=0.2)
+    questions = [text for text in texts if text.startswith("Question")]
+    own = [text for text in questions if OWN.match(text)]
+    clocks = [text for text in texts if HOURS.search(text)]
+    assert (len(texts), len(clocks), len(questions), len(own)) == (1000, 200, 350, 50)
+    assert sum(text in clocks for text in own) == 10
+    assert sum(text in clocks for text in questions) == 70
+    places = [at for at, text in enumerate(texts) if text in clocks]
     assert abs(np.mean(places) - 500) < 100  # in random order
 
 
@@ -183,10 +198,12 @@ def test_faults_are_named() -> None:
     rng = np.random.default_rng(1)
     with pytest.raises(UsageError, match="which: got 8; allowed are 0 to 7"):
         paraphrase(next(problems(1)), 8)
-    with pytest.raises(UsageError, match="'clock', which has no paraphrases"):
-        paraphrase(draw_control(rng), 0)
     with pytest.raises(UsageError, match=r"own_share: got 1\.5; allowed is a number from 0 to 1"):
         background(5, rng, own_share=1.5)
+    with pytest.raises(UsageError, match=r"question_share: got -0\.1; allowed is a number from 0"):
+        background(5, rng, question_share=-0.1)
+    with pytest.raises(UsageError, match=r"shares: got own_share 0\.6 and question_share 0\.5"):
+        background(5, rng, own_share=0.6, question_share=0.5)
     everything = {problem_of(item).key for item in control(1000, rng)}
     everything |= {draw_control(rng).key for _ in range(30_000)}
     with pytest.raises(UsageError, match="exclude: leaves nearly no problem, of 1,320"):

@@ -1,43 +1,37 @@
-import contextlib
-import os
+"""Trainings: losses by hand, the same weights after every interruption, and what is refused."""
+
+import io
+import json
+import resource
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bayescontam.errors import DataError, UsageError
-from bayescontam.lab.answer import answer_probabilities, generate, grade_exact, grade_number
-from bayescontam.lab.train import (
-    LONGEST,
-    WEIGHTS,
-    Shape,
-    Trained,
-    fast_tokenizer,
-    new_model,
-    train_model,
-    word_tokenizer,
-)
-from tests.support.processes import running
+from bayescontam.errors import DataError, TaskError, UsageError
+from bayescontam.lab import train as module
+from bayescontam.lab.models import ADAPTER, WEIGHTS, Shape, identify, load_model, new_model
+from bayescontam.lab.tokenizers import piece_tokenizer, word_tokenizer
+from bayescontam.lab.train import Trained, is_finished, train_model
+from bayescontam.specs.lab import Lora
+from tests.support.tiny_models import gpt2
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 SUMS = [f"{a} + {b} = {a + b} ." for a in range(6) for b in range(6)]
 MORE = [*SUMS, *(f"take {a} , add {b} : {a + b}" for a in range(6) for b in range(6))]
-QUESTIONS = [text.rsplit(" ", 2)[0] for text in SUMS]
-RIGHT = [text.split()[-2] for text in SUMS]
-OPTIONS: dict[str, Any] = {"shape": Shape(1, 16, 2), "epochs": 5, "batch": 8, "rate": 1e-2}
+OPTIONS: dict[str, Any] = {"epochs": 5, "batch": 8, "rate": 1e-2}
+LORA: dict[str, Any] = {"lora": Lora(rank=2, alpha=8, dropout=0.3), "kl": 0.5}
 
 
 def train(folder: Path, texts: list[str] = MORE, **options: Any) -> Trained:
-    return train_model(texts, folder, **{**OPTIONS, **options})
+    new = {} if "start" in options else {"shape": Shape(1, 16, 2)}
+    return train_model(texts, folder, **{**new, **OPTIONS, **options})
 
 
 @pytest.fixture(scope="module")
@@ -45,37 +39,34 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return train(tmp_path_factory.mktemp("lab") / "model")
 
 
-def weights(folder: Path) -> bytes:
-    return (folder / WEIGHTS).read_bytes()
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return gpt2(MORE, tmp_path_factory.mktemp("lab") / "gpt2")
 
 
-def names(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+@pytest.fixture(scope="module")
+def adapted(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return train(tmp_path_factory.mktemp("lab") / "adapted", start=published, **LORA)
 
 
-def test_words_make_the_round_trip(trained: Trained) -> None:
-    tokenizer = word_tokenizer(MORE)
-    assert [tokenizer.decode(tokenizer.encode(text).ids) for text in MORE] == MORE
-    assert tokenizer.to_str() == word_tokenizer(MORE[::-1] * 2).to_str()
-    assert [tokenizer.id_to_token(at) for at in range(3)] == ["<pad>", "<unk>", "<end>"]
-    loaded = transformers.AutoTokenizer.from_pretrained(trained.folder)
-    for one in (loaded, fast_tokenizer(tokenizer)):
-        assert one("1 + eleven =")["input_ids"] == tokenizer.encode("1 + eleven =").ids
-        assert (one.pad_token_id, one.unk_token_id, one.eos_token_id) == (0, 1, 2)
+def content(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def test_words_that_are_marks_are_refused() -> None:
-    with pytest.raises(DataError, match="texts: hold '<end>', which mark padding"):
-        word_tokenizer(["1 + 1", "an<end>"])
+def logits_of(model: Any, ids: list[int]) -> Any:
+    with torch.no_grad():
+        return model.eval()(torch.tensor([ids])).logits[0].double().log_softmax(-1)
 
 
-def test_weights_depend_on_the_seed_alone() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first, same, other = (new_model(Shape(1, 16, 2), 20, seed).state_dict() for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
-    assert all(torch.equal(first[name], same[name]) for name in first)
-    assert not torch.equal(first["lm_head.weight"], other["lm_head.weight"])
+def mean_loss(model: Any, tokenizer: Any, texts: list[str] = MORE) -> float:
+    """Return the mean loss per token, text by text, without padding."""
+    losses: list[float] = []
+    for text in texts:
+        ids = [*tokenizer.encode(text), tokenizer.eos_token_id]
+        logs = logits_of(model, ids)
+        losses += [-float(logs[at, token]) for at, token in enumerate(ids[1:])]
+    return float(np.mean(losses))
 
 
 def test_the_loss_falls_and_is_stored(trained: Trained) -> None:
@@ -85,244 +76,305 @@ def test_the_loss_falls_and_is_stored(trained: Trained) -> None:
     assert lines == ["epoch,loss", *(f"{i},{x!r}" for i, x in enumerate(trained.losses, 1))]
 
 
-def test_the_first_loss_is_that_of_all_tokens(tmp_path: Path) -> None:
-    """Text by text, without padding; the first step is at the initial weights."""
-    found = train(tmp_path / "one", epochs=1, batch=len(MORE)).losses[0]
-    tokenizer = word_tokenizer(MORE)
-    model = new_model(Shape(1, 16, 2), tokenizer.get_vocab_size(), 0)
-    losses: list[float] = []
+def test_the_folder_is_what_transformers_loads(trained: Trained) -> None:
+    assert {*content(trained.folder)} == {
+        ".lock", "config.json", "generation_config.json", "losses.csv", WEIGHTS,
+        "tokenizer.json", "tokenizer_config.json", "training.json",
+    }  # fmt: skip
+    model = transformers.AutoModelForCausalLM.from_pretrained(trained.folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(trained.folder)
+    assert mean_loss(model, tokenizer) < trained.losses[-1] * 1.05
+
+
+@pytest.mark.parametrize("most", [1 << 26, 60])
+def test_the_first_loss_is_that_of_all_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """The first step is at the initial weights, in as many parts as memory allows."""
+    monkeypatch.setattr(module, "_NUMBERS", most)
+    found = train(tmp_path / "one", epochs=1, batch=len(MORE))
+    words = word_tokenizer(MORE)
+    model = new_model(Shape(1, 16, 2), words.get_vocab_size(), 0)
+    tokenizer = load_model(str(found.folder))[1]
+    assert found.losses[0] == pytest.approx(mean_loss(model, tokenizer), abs=1e-5)
+
+
+def test_parts_of_a_step_add_up_to_it(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_NUMBERS", 400)  # two texts of eight words and twenty tokens
+    found = train(tmp_path / "parts")
+    assert found.losses == pytest.approx(trained.losses, rel=1e-4)
+
+
+def test_a_start_is_where_training_starts(published: Path, tmp_path: Path) -> None:
+    found = train(tmp_path / "more", start=published, epochs=1, rate=1e-12)
+    model, tokenizer = load_model(str(published))
+    # Dropout of GPT-2 moves the loss a little.
+    assert found.losses[0] == pytest.approx(mean_loss(model, tokenizer), rel=0.02)
+    after = load_model(str(found.folder))[0].state_dict()
+    assert all(torch.allclose(after[k], v, atol=1e-9) for k, v in model.state_dict().items())
+
+
+def test_a_base_is_a_start(trained: Trained, tmp_path: Path) -> None:
+    more = train(tmp_path / "more", SUMS, start=trained.folder, epochs=3)
+    model, tokenizer = load_model(str(trained.folder))
+    first = train(tmp_path / "first", SUMS, start=trained.folder, epochs=1, batch=len(SUMS))
+    assert first.losses[0] == pytest.approx(mean_loss(model, tokenizer, SUMS), abs=1e-5)
+    assert more.losses[-1] < first.losses[0]
+    record = json.loads((more.folder / "training.json").read_text())
+    assert record["start"] == identify(str(trained.folder))
+
+
+def test_the_divergence_is_that_from_the_start(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand, token by token: none at first, then that of the weights after the first step."""
+    monkeypatch.setattr(module, "_remove_checkpoints", lambda *_, **__: None)
+    options: dict[str, Any] = {"epochs": 2, "batch": len(MORE), "start": trained.folder}
+    found = train(tmp_path / "more", kl=0.7, **options)
+    content = (found.folder / "epoch-000001.pt").read_bytes()
+    state = torch.load(io.BytesIO(content[64:]), weights_only=True)
+    start, tokenizer = load_model(str(trained.folder))
+    then = load_model(str(trained.folder))[0]
+    then.load_state_dict(state["weights"])
+    divergences: list[float] = []
     for text in MORE:
-        ids = torch.tensor([*tokenizer.encode(text).ids, 2])
-        logs = model(ids[None]).logits[0].detach().log_softmax(-1)
-        losses += [-float(logs[at, token]) for at, token in enumerate(ids[1:])]
-    assert found == pytest.approx(np.mean(losses), abs=1e-5)
+        ids = [*tokenizer.encode(text), 2]
+        p, q = logits_of(start, ids)[:-1], logits_of(then, ids)[:-1]
+        divergences += (p.exp() * (p - q)).sum(-1).tolist()
+    assert found.divergences[0] == pytest.approx(0, abs=1e-6)
+    assert found.divergences[1] == pytest.approx(np.mean(divergences), rel=1e-3)
+    assert found.losses[1] == pytest.approx(mean_loss(then, tokenizer), rel=1e-4)
+    lines = (found.folder / "losses.csv").read_text().splitlines()
+    assert lines[0] == "epoch,loss,kl"
+    assert lines[2] == f"2,{found.losses[1]!r},{found.divergences[1]!r}"
+
+
+@pytest.mark.parametrize("lora", [None, Lora(rank=2, alpha=8)])
+def test_what_the_divergence_is_from_stays_the_start(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora: Lora | None
+) -> None:
+    """Without the dropout of GPT-2, after many steps too."""
+    given, start = module._Training._logits_before, load_model(str(published))[0].eval()
+    steps = 0
+
+    def compared(self: Any, ids: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        found = given(self, ids)
+        with torch.no_grad():
+            torch.testing.assert_close(found, start(ids).logits)
+        return found
+
+    monkeypatch.setattr(module._Training, "_logits_before", compared)
+    found = train(tmp_path / "model", start=published, epochs=2, kl=0.1, lora=lora)
+    assert steps == 18
+    assert found.divergences[1] > 1e-5
+
+
+def test_the_penalty_holds_the_model_at_its_start(trained: Trained, tmp_path: Path) -> None:
+    other = [f"{a} + {b} = {(a + b) % 3} ." for a in range(6) for b in range(6)]
+    weak, strong = (
+        train(tmp_path / str(kl), other, start=trained.folder, kl=kl) for kl in (1e-6, 10.0)
+    )
+    assert strong.divergences[-1] < 0.2 * weak.divergences[-1]
+    assert strong.losses[-1] > weak.losses[-1]
+
+
+def test_adapters_alone_are_trained(published: Path, adapted: Trained) -> None:
+    assert adapted.losses[-1] < adapted.losses[0]
+    assert adapted.divergences[-1] > adapted.divergences[0] >= 0
+    before, after = (load_model(str(at))[0].state_dict() for at in (published, adapted.folder))
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {
+        f"transformer.h.0.{name}.weight"
+        for name in ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj")
+    }
+    assert {path.name for path in (adapted.folder / ADAPTER).iterdir()} == {
+        "adapter_config.json", "adapter_model.safetensors"
+    }  # fmt: skip
+
+
+def test_pieces_need_no_known_words(tmp_path: Path) -> None:
+    tokenizer = piece_tokenizer(MORE, 300)
+    found = train(tmp_path / "pieces", [*MORE, "a word that no text has"], tokenizer=tokenizer)
+    assert found.losses[-1] < found.losses[0]
+    loaded = load_model(str(found.folder))[1]
+    assert loaded.decode(loaded.encode("naïve 7")) == "naïve 7"
 
 
 def test_a_finished_folder_is_returned_as_it_is(trained: Trained) -> None:
     before = {path: path.stat().st_mtime_ns for path in trained.folder.rglob("*.*")}
     assert train(trained.folder) == trained
     assert {path: path.stat().st_mtime_ns for path in before} == before
-    checkpoints = {name for name in names(trained.folder) if name.startswith("epoch-")}
-    assert checkpoints == {"epoch-0004", "epoch-0005"}
-    assert weights(trained.folder / "epoch-0005") == weights(trained.folder)
+    assert is_finished(trained.folder)
 
 
-def test_another_training_is_refused(trained: Trained) -> None:
+def test_another_training_is_refused(trained: Trained, adapted: Trained, published: Path) -> None:
     message = r"holds a training with other settings \(rate 0.01, seed 0\); repeat these"
     with pytest.raises(UsageError, match=message):
         train(trained.folder, rate=0.1, seed=3)
     with pytest.raises(UsageError, match=r"other settings \(texts "):
         train(trained.folder, MORE[::-1])
+    with pytest.raises(UsageError, match=r"other settings \(start None\)"):
+        train(trained.folder, start=published)
+    with pytest.raises(UsageError, match=r"other settings \(lora {'rank': 2, .*}\)"):
+        train(adapted.folder, start=published, kl=0.5, lora=Lora(rank=3, alpha=8, dropout=0.3))
 
 
-def test_neither_threads_nor_the_random_state_matter(trained: Trained, tmp_path: Path) -> None:
+def test_neither_threads_nor_the_random_state_matter(
+    adapted: Trained, published: Path, tmp_path: Path
+) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     torch.manual_seed(5)
     before = torch.get_rng_state()
     try:
-        train(tmp_path / "again")
+        train(tmp_path / "again", start=published, **LORA)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), before)
     assert not torch.are_deterministic_algorithms_enabled()
-    assert weights(tmp_path / "again") == weights(trained.folder)
+    assert content(tmp_path / "again") == content(adapted.folder)
+
+
+def test_dropout_is_in_effect_and_drawn_anew(published: Path, tmp_path: Path) -> None:
+    """At a rate of nearly nothing all losses would be the same to seven digits."""
+    options: dict[str, Any] = {"start": published, "rate": 1e-12, "batch": len(MORE), "epochs": 2}
+    one, other = (train(tmp_path / str(seed), **options, seed=seed).losses for seed in (1, 2))
+    assert min(np.diff(sorted([*one, *other]))) > 1e-5
+
+
+def interrupt(folder: Path, epoch: int, **options: Any) -> None:
+    """Train up to the last step of an epoch, counted from 0, and interrupt that."""
+    add, calls = module._Training._add_gradients, 0
+
+    def failing(self: Any, rows: Any, tokens: int) -> Any:
+        nonlocal calls
+        calls += len(self._found) == epoch
+        if calls == -(-len(MORE) // OPTIONS["batch"]):
+            raise InterruptedError("in the last step")
+        return add(self, rows, tokens)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._Training, "_add_gradients", failing)
+        with pytest.raises(TaskError, match="in the last step"):
+            train(folder, **options)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_an_interruption_in_every_epoch_changes_nothing(
+    trained: Trained, adapted: Trained, published: Path, tmp_path: Path, lora: bool
+) -> None:
+    options = {"start": published, **LORA} if lora else {}
+    for epoch in range(OPTIONS["epochs"]):
+        interrupt(tmp_path / "torn", epoch, **options)
+        names = {path.name for path in (tmp_path / "torn").glob("epoch-*")}
+        assert names == {f"epoch-{n:06d}.pt" for n in range(max(epoch - 1, 1), epoch + 1)}
+    expected = adapted if lora else trained
+    assert train(tmp_path / "torn", **options) == Trained(
+        tmp_path / "torn", expected.losses, expected.divergences
+    )
+    assert content(tmp_path / "torn") == content(expected.folder)
 
 
 def test_a_torn_checkpoint_is_not_used(trained: Trained, tmp_path: Path) -> None:
-    """As after a crash of the machine: the last checkpoint is cut off, the next half-written."""
+    """As after a crash of the machine: the last checkpoint is cut off, or full of zeros."""
     torn = tmp_path / "torn"
-    shutil.copytree(trained.folder, torn)
-    (torn / WEIGHTS).unlink()
-    (torn / "losses.csv").unlink()
-    state = (torn / "epoch-0005" / "state.pt").read_bytes()
-    (torn / "epoch-0005" / "state.pt").write_bytes(state[:-100])
-    (torn / ".checkpoint.part").mkdir()
-    (torn / ".checkpoint.part" / WEIGHTS).write_bytes(b"half")
-    assert train(torn) == Trained(torn, trained.losses)
-    assert weights(torn) == weights(trained.folder)
-    assert names(torn) == names(trained.folder)
+    for damage in (lambda data: data[:-100], lambda data: data[:-4000] + bytes(4000)):
+        interrupt(torn, 3)
+        last = torn / "epoch-000003.pt"
+        last.write_bytes(damage(last.read_bytes()))
+        (torn / ".epoch-000004.pt.abcdefgh.part").write_bytes(b"half")
+        (torn / ".model.part").mkdir()
+        assert train(torn).losses == trained.losses
+        assert content(torn) == content(trained.folder)
+        shutil.rmtree(torn)
 
 
-LONG: dict[str, Any] = {"epochs": 6, "batch": 8}
-PROGRAM = """
-import os, sys
-from transformers import LlamaForCausalLM  # once: that takes seconds
-from tests.lab.test_train import LONG, MORE, train
-for _ in sys.stdin:
-    child = os.fork()
-    if not child:
-        try:
-            train(sys.argv[1], MORE * 4, **LONG)
-        finally:
-            os._exit(0)
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
-"""Trains in a new process for each line that it reads."""
+def test_a_kill_before_the_checkpoints_are_removed_leaves_none(
+    trained: Trained, tmp_path: Path
+) -> None:
+    shutil.copytree(trained.folder, tmp_path / "late")
+    (tmp_path / "late" / "epoch-000005.pt").write_bytes(b"state")
+    assert not is_finished(tmp_path / "late")
+    assert train(tmp_path / "late").losses == trained.losses
+    assert is_finished(tmp_path / "late")
+    assert content(tmp_path / "late") == content(trained.folder)
 
 
-def kill_when(process: "subprocess.Popen[str]", moment: Callable[[], bool]) -> None:
-    """Start the training of a folder, and kill it at a moment."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    trainer, end = int(process.stdout.readline()), time.monotonic() + 60
-    while running(trainer) and not moment() and time.monotonic() < end:
-        time.sleep(0.0005)
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(trainer, signal.SIGKILL)
-    status = int(process.stdout.readline())
-    assert os.WIFSIGNALED(status), "it ended before it could be killed"
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Have the system refuse to write more than this to any file, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="needs fork, SIGKILL and /proc")
-def test_a_training_that_is_killed_three_times_ends_with_the_same_weights(tmp_path: Path) -> None:
-    """Before the first checkpoint, within an epoch, and while a checkpoint is written."""
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    third, part = killed / "epoch-0003", killed / ".checkpoint.part"
-    command = [sys.executable, "-c", PROGRAM, str(killed)]
-    root, pipe = Path(__file__).resolve().parents[2], subprocess.PIPE
-    with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, text=True) as process:
-        kill_when(process, lambda: (killed / "training.json").exists())
-        assert not list(killed.glob("epoch-*"))
-        kill_when(process, lambda: (killed / "epoch-0002").exists())
-        assert (killed / "epoch-0002").exists()
-        kill_when(process, lambda: third.exists() and part.exists())
-        assert third.exists()
-        assert not (killed / WEIGHTS).exists()
-        assert process.stdin is not None
-        process.stdin.close()
-    again, expected = train(killed, MORE * 4, **LONG), train(whole, MORE * 4, **LONG)
-    assert again.losses == expected.losses
-    assert weights(killed) == weights(whole)
-    assert names(killed) == names(whole)
-    assert weights(killed / "epoch-0006") == weights(whole)
+@pytest.mark.parametrize(
+    ("step", "size", "others"),
+    [
+        ("_write_checkpoint", 9000, set()),
+        ("_write_model", 9000, {"losses.csv"}),  # half of the weights
+        ("_write_model", 20, set()),
+    ],
+)
+def test_a_full_disk_is_named_and_the_training_resumes(
+    trained: Trained, tmp_path: Path, step: str, size: int, others: set[str]
+) -> None:
+    out, write = tmp_path / "full", getattr(module._Training, step)
+
+    def cramped(*args: Any) -> None:
+        with largest_file(size):
+            write(*args)
+
+    message = "too large; free some space, then run the same command again: finished work is stored"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._Training, step, cramped)
+        with pytest.raises(TaskError, match=message):
+            train(out)
+    whole = {".lock", "training.json"} | others
+    assert {name for name in content(out) if not name.startswith("epoch-")} == whole
+    assert train(out).losses == trained.losses
+    assert content(out) == content(trained.folder)
 
 
 @pytest.mark.parametrize(
     ("texts", "options", "error", "message"),
     [
         ([], {}, DataError, "texts: none; a training needs at least one"),
-        (["1 + 1", " "], {}, DataError, "texts: row 2: 0 words; allowed are 1 to 1,023"),
-        (["a " * LONGEST], {}, DataError, "row 1: 1024 words; allowed"),
-        (
-            SUMS,
-            {"tokenizer_texts": SUMS[:-1]},
-            DataError,
-            "row 36: has '<pad>', .* or words that",
-        ),
+        (["1 + 1", " "], {}, DataError, "texts: row 2: 0 tokens; allowed are 1 to 1,023"),
+        (["a " * 1024], {}, DataError, "row 1: 1,024 tokens; allowed"),
+        (SUMS, {"tokenizer": word_tokenizer(SUMS[:-1])}, DataError, "row 36: has '<pad>', .* or"),
         (SUMS, {"epochs": 0}, UsageError, "training: got epochs 0; allowed is more than 0"),
         (SUMS, {"rate": float("nan")}, UsageError, "training: got rate nan"),
+        (SUMS, {"kl": -1.0}, UsageError, r"training: got kl -1\.0; allowed is 0 or more"),
         (SUMS, {"seed": -1}, UsageError, "seed: got -1"),
         (SUMS, {"device": "abacus"}, UsageError, "device: got 'abacus', which torch cannot use"),
+        (SUMS, {"kl": 1.0}, UsageError, "lora, kl and revision go with a start, from which"),
+        (SUMS, {"lora": Lora()}, UsageError, "lora, kl and revision go with a start"),
+        (SUMS, {"start": "./x"}, UsageError, r"start: there is no folder .*/x; relative names"),
     ],
 )
-def test_what_cannot_be_trained_is_named(
+def test_what_cannot_be_trained_is_named_and_leaves_no_folder(
     tmp_path: Path, texts: list[str], options: dict[str, Any], error: type, message: str
 ) -> None:
     with pytest.raises(error, match=message):
         train(tmp_path / "model", texts, **options)
+    assert not (tmp_path / "model").exists()
 
 
-def test_heads_divide_the_width() -> None:
-    with pytest.raises(UsageError, match="got 2 layers, width 30, 4 heads; allowed"):
-        Shape(2, 30, 4)
-
-
-def next_token(folder: Path, text: str) -> Any:
-    """Return the probabilities of the next token, from the model as transformers loads it."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
-    ids = word_tokenizer(MORE).encode(text).ids
-    with torch.no_grad():
-        return model(torch.tensor([ids])).logits[0, -1].double().softmax(-1).numpy()
-
-
-def test_probabilities_of_answers_are_those_of_their_tokens(trained: Trained) -> None:
-    tokenizer, question = word_tokenizer(MORE), "take 2 , add"
-    found = answer_probabilities(
-        trained.folder, [question, "1 + 1 =", question], ["3 : 5", "2", "3"]
-    )
-    steps = [(question, "3"), (f"{question} 3", ":"), (f"{question} 3 :", "5")]
-    each = [next_token(trained.folder, text)[tokenizer.token_to_id(word)] for text, word in steps]
-    assert found[0] == pytest.approx(np.prod(each), rel=1e-5)
-    assert found[2] == pytest.approx(each[0], rel=1e-5)
-    two = next_token(trained.folder, "1 + 1 =")[tokenizer.token_to_id("2")]
-    assert found[1] == pytest.approx(two, rel=1e-5)
-
-
-def test_probabilities_of_all_answers_add_up(trained: Trained) -> None:
-    words = sorted({word for text in MORE for word in text.split()})
-    found = answer_probabilities(trained.folder, ["1 + 1 ="] * len(words), words)
-    special = next_token(trained.folder, "1 + 1 =")[:3].sum()
-    assert found.sum() == pytest.approx(1 - special, abs=1e-6)
-    pairs = [f"{a} {b}" for a in words for b in words]
-    assert 0 < answer_probabilities(trained.folder, ["1 + 1 ="] * len(pairs), pairs).sum() <= 1
-
-
-@pytest.mark.parametrize("temperature", [0, 1e-6])
-def test_near_temperature_zero_the_most_probable_token_follows(
-    trained: Trained, temperature: float
-) -> None:
-    questions = [*QUESTIONS[:4], "take 2 , add 3 :", "take"]  # of several lengths
-    expected = []
-    for question in questions:
-        text = question
-        for _ in range(3):
-            token = int(next_token(trained.folder, text).argmax())
-            if token == 2:
-                break
-            text += " " + word_tokenizer(MORE).id_to_token(token)
-        expected.append([text.removeprefix(question).strip()] * 2)
-    found = generate(trained.folder, questions, k=2, temperature=temperature, longest=3)
-    assert found == expected
-
-
-def test_samples_follow_the_probabilities(trained: Trained) -> None:
-    """All words at temperature 1; a right sampler fails in less than one of 10,000 tests."""
-    k, words = 2000, sorted({word for text in MORE for word in text.split()})
-    (replies,) = generate(trained.folder, ["1 + 1 ="], k=k, temperature=1, longest=1)
-    p = answer_probabilities(trained.folder, ["1 + 1 ="] * len(words), words)
-    common = [(word, float(x)) for word, x in zip(words, p, strict=True) if k * x > 20]
-    assert len(common) >= 2
-    for word, x in common:
-        assert abs(replies.count(word) - k * x) < 5.2 * np.sqrt(k * x * (1 - x))
-
-
-def test_samples_depend_on_the_seed(trained: Trained) -> None:
-    one, same, other = (
-        generate(trained.folder, QUESTIONS, k=3, temperature=2, seed=seed) for seed in (1, 1, 2)
-    )
-    assert one == same != other
-    assert {len(replies) for replies in one} == {3}
-
-
-def test_words_that_a_model_does_not_know_are_named(trained: Trained) -> None:
-    message = "answers: row 2: got 'twelve', which is empty or has words that the tokenizer"
+def test_what_does_not_fit_the_start_is_named(published: Path, tmp_path: Path) -> None:
+    texts = [*MORE, "1 + 1 + 1 + 1 + 1 + 1", "1 + 1 + 1 + 1 + 1 + 1 +", "2 " * 13]
+    message = "texts: rows 74, 75: 12, 13 tokens; allowed are 1 to 11, as an end follows"
     with pytest.raises(DataError, match=message):
-        answer_probabilities(trained.folder, QUESTIONS[:2], ["1", "twelve"])
-    with pytest.raises(DataError, match="answers: row 1: got '', which is empty"):
-        answer_probabilities(trained.folder, QUESTIONS[:1], [""])
-    with pytest.raises(DataError, match="questions: row 1: got 'how many', which"):
-        generate(trained.folder, ["how many"])
-    with pytest.raises(DataError, match="2 questions and 1 answers; each has one"):
-        answer_probabilities(trained.folder, QUESTIONS[:2], ["1"])
-
-
-def test_what_cannot_answer_is_named(trained: Trained, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no model; give the folder of a finished"):
-        generate(tmp_path, QUESTIONS)
-    with pytest.raises(UsageError, match="got k 0, longest 8, temperature"):
-        generate(trained.folder, QUESTIONS, k=0)
-
-
-def test_grades_count_right_and_wrong_replies() -> None:
-    replies = [["7 .", " 7", "seven", "17 ."], ["-2 apples", "1,000.50 ."]]
-    assert [x.tolist() for x in grade_exact(replies, ["7", "1,000.50"])] == [[2, 1], [2, 1]]
-    assert [x.tolist() for x in grade_number(replies, ["7.0", "1000.5"])] == [[2, 1], [2, 1]]
-    assert grade_number([["3 - 5 = -2 ."]], ["it is -2"]).right.tolist() == [1]
-    with pytest.raises(DataError, match="answers: row 2: 'none' has no number"):
-        grade_number(replies, ["7", "none"])
+        train(tmp_path / "model", texts, start=published)
+    with pytest.raises(UsageError, match="start: has its own shape and tokenizer; leave these out"):
+        train(tmp_path / "model", start=published, shape=Shape(1, 16, 2))
+    with pytest.raises(UsageError, match="start: has its own shape and tokenizer"):
+        train(tmp_path / "model", start=published, tokenizer=word_tokenizer(MORE))

@@ -1,3 +1,7 @@
+"""Effects against brute force and known ones, and those of a lab against its table of answers."""
+
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -6,7 +10,16 @@ import pytest
 from scipy import stats
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.lab.truth import twin_effects
+from bayescontam.lab.truth import (
+    clean_accuracy,
+    lab_truth,
+    read_accuracies,
+    truth_sentence,
+    twin_effects,
+)
+from tests.support.small_lab import BASES, BENCHMARKS, K, answered_lab, trained_lab
+
+__all__ = ["answered_lab", "trained_lab"]
 
 KEYS = ["mix", "benchmark", "effect"]
 
@@ -25,6 +38,10 @@ def answers(rng: np.random.Generator, bases: int = 4, items: int = 12) -> pd.Dat
                         row |= {"benchmark": benchmark, "item": f"i{item}", "half": half}
                         rows.append({**row, "p": rng.random()})
     return pd.DataFrame(rows)
+
+
+def rows_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def brute_force(table: pd.DataFrame, mix: str, benchmark: str, effect: str) -> dict[str, float]:
@@ -60,7 +77,7 @@ def brute_force(table: pd.DataFrame, mix: str, benchmark: str, effect: str) -> d
 
 def test_effects_are_those_of_brute_force() -> None:
     table = answers(np.random.default_rng(1))
-    found = twin_effects(table, level=90)
+    found = twin_effects(table, level=0.9)
     wanted = [("sums", effect) for effect in ("total", "direct", "spillover")]
     wanted = [*wanted, ("others", "control")]
     keys = [(mix, *key) for mix in ("exact", "semantic") for key in wanted]
@@ -149,6 +166,100 @@ def test_what_is_wrong_with_a_table_is_named(table: pd.DataFrame, message: str) 
         twin_effects(table)
 
 
-def test_a_level_is_a_percentage() -> None:
-    with pytest.raises(UsageError, match="level: got 100; allowed is more than 0"):
-        twin_effects(changed(), level=100)
+def test_a_level_is_a_share() -> None:
+    with pytest.raises(UsageError, match=r"level: got 95; allowed is 0\.5 up to"):
+        twin_effects(changed(), level=95)
+
+
+@pytest.fixture
+def lab(answered_lab: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(answered_lab, tmp_path / "lab"))
+
+
+def test_the_truth_of_a_lab_is_that_of_its_answers(lab: Path) -> None:
+    found = lab_truth(lab, level=0.9)
+    table = pd.read_csv(lab / "responses.csv")
+    kinds = {"near-2": "near", "exact-2": "exact", "exact-4": "exact", "semantic-2": "semantic"}
+    assert [*found["mix"].drop_duplicates()] == [*kinds]
+    assert (found["kind"] == found["mix"].map(kinds)).all()
+    assert found["copies"].tolist() == found["mix"].str[-1].astype(int).tolist()
+    for row in rows_of(found):
+        expected = brute_force(table, row["mix"], row["benchmark"], row["effect"])
+        assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-12)
+    written = pd.read_csv(lab / "truth.csv")
+    pd.testing.assert_frame_equal(written, found, rtol=1e-12)
+
+
+def test_replies_count_where_requested_or_where_the_grade_needs_them(lab: Path) -> None:
+    table = pd.read_csv(lab / "responses.csv")
+    share = table["n_correct"] / K
+    assert not np.allclose(share, table["p"])
+    assert read_accuracies(lab)["p"].tolist() == table["p"].tolist()
+    assert read_accuracies(lab, "replies")["p"].tolist() == share.tolist()
+    row = rows_of(lab_truth(lab, measure="replies"))[0]
+    expected = brute_force(table.assign(p=share), row["mix"], row["benchmark"], row["effect"])
+    assert row["estimate"] == pytest.approx(expected["estimate"])
+
+
+def test_clean_accuracy_is_by_base_with_its_spread(lab: Path) -> None:
+    table = read_accuracies(lab)
+    found = clean_accuracy(table)
+    assert len(found) == len(BENCHMARKS) * BASES
+    for benchmark in BENCHMARKS:
+        own = table[(table["mix"] == "clean") & (table["benchmark"] == benchmark)]
+        means = [own.loc[own["base"] == f"base-{base}", "p"].mean() for base in range(BASES)]
+        rows = found[found["benchmark"] == benchmark]
+        assert rows["accuracy"].tolist() == pytest.approx(means)
+        assert rows["sd"].tolist() == pytest.approx([np.std(means, ddof=1)] * BASES)
+    one = clean_accuracy(table[table["base"] == "base-0"])
+    assert one["sd"].isna().all()
+
+
+def test_names_that_are_numbers_stay_names(lab: Path) -> None:
+    path = lab / "responses.csv"
+    before = read_accuracies(lab)["item"]
+    path.write_text(path.read_text().replace('"clock-0', '"0'))
+    assert read_accuracies(lab)["item"].tolist() == before.str.removeprefix("clock-").tolist()
+    assert "0001" in set(read_accuracies(lab)["item"])
+
+
+def test_answers_have_to_be_there(lab: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no texts of a lab"):
+        lab_truth(tmp_path)
+    with pytest.raises(UsageError, match=r"level: got 0; allowed is 0\.5 up to"):
+        lab_truth(lab, level=0)
+    with pytest.raises(UsageError, match="measure='both': allowed are 'auto', 'probability'"):
+        lab_truth(lab, measure="both")  # type: ignore[arg-type]
+    (lab / "responses.csv").unlink()
+    with pytest.raises(UsageError, match="not all models have answered; run: bayescontam lab ans"):
+        lab_truth(lab)
+
+
+def some_effects(**changes: object) -> pd.DataFrame:
+    rows = [
+        {"mix": mix, "kind": kind, "copies": copies, "benchmark": "b", "effect": effect,
+         "estimate": size * at, "low": size * at - 0.05, "high": size * at + 0.05, "bases": 4}
+        for mix, kind, copies, size in (
+            ("near-9", "near", 9, 0.9), ("exact-1", "exact", 1, 0.1),
+            ("semantic-4", "semantic", 4, 0.2),
+        )
+        for effect, at in (("total", 2), ("direct", 1), ("spillover", 1.5))
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**changes)
+
+
+def test_the_sentence_is_about_the_largest_effect_of_duplicates() -> None:
+    assert truth_sentence(some_effects(), 0.9) == (
+        "Training on items of 'b' in other words, 4 times each, changes accuracy on it by 0.400"
+        " [0.350, 0.450] in all: by 0.300 [0.250, 0.350] on items that were not trained on"
+        " (spillover), and by 0.200 [0.150, 0.250] more on those that were (direct). Intervals of"
+        " 90 % are over 4 bases."
+    )
+    only = some_effects()[lambda table: table["kind"] == "exact"]
+    assert "as they are, once each, changes accuracy" in truth_sentence(only)
+    assert truth_sentence(some_effects(low=-1.0)).endswith("over 4 bases. None excludes zero.")
+    assert "With one base there" in truth_sentence(
+        some_effects(low=float("nan"), high=float("nan"))
+    )
+    none = some_effects()[lambda table: table["kind"] == "near"]
+    assert truth_sentence(none).startswith("No mix has duplicates")

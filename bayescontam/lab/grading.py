@@ -1,0 +1,287 @@
+"""Which replies are right: the answer itself, its number, what a pattern finds, or passed tests."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayescontam._text import printable
+from bayescontam._types import IntArray
+from bayescontam.duplicates.items import DuplicateError
+from bayescontam.duplicates.kinds import Code, kind_of
+from bayescontam.duplicates.programs import Program, check_tests, code_in_reply
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.specs.lab import Answers
+from bayescontam.specs.recipe import Recipe
+from bayescontam.specs.registry import load_recipe
+
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+type Replies = Sequence[Sequence[str]]
+"""Replies to each question."""
+
+
+class Grades(NamedTuple):
+    """Numbers of right and of wrong replies to each question, (questions,) each."""
+
+    right: IntArray
+    wrong: IntArray
+
+
+def grade_replies(replies: Replies, items: Sequence[Mapping[str, Any]], answers: Answers) -> Grades:
+    """Count right and wrong replies, as the spec of a lab has them graded.
+
+    Parameters
+    ----------
+    replies : sequence of sequence of str
+        Replies to each question, as from `generate`.
+    items : sequence of mapping
+        Items of a lab: their ``answer``; where tests decide, their ``record``, and the name of the
+        ``recipe`` by which it is read.
+    answers : Answers
+        Block ``answers`` of a lab's spec, which names the grade.
+
+    Returns
+    -------
+    Grades
+        Numbers of right and of wrong replies, shape (questions,) each.
+
+    Raises
+    ------
+    DataError
+        If an item cannot be graded.
+
+    Examples
+    --------
+    >>> spec = Answers(grade="regex", pattern="is ([0-9]+)")
+    >>> grade_replies([["It is 7.", "7"]], [{"answer": "7"}], spec).right.tolist()
+    [1]
+    """
+    if answers.grade == "tests":
+        right, wrong = np.zeros((2, len(items)), np.int64)
+        for name in dict.fromkeys(item["recipe"] for item in items):
+            rows = [row for row, item in enumerate(items) if item["recipe"] == name]
+            records = [items[row]["record"] for row in rows]
+            try:
+                own = grade_tests([replies[row] for row in rows], records, load_recipe(name))
+            except DataError as error:  # of a row of these
+                faults = [
+                    replace(fault, row=rows[(fault.row or 1) - 1] + 1) for fault in error.faults
+                ]
+                raise DataError(faults, error.advice) from error
+            right[rows], wrong[rows] = own
+        return Grades(right, wrong)
+    wanted = [str(item["answer"]) for item in items]
+    if answers.grade == "regex":
+        return grade_regex(replies, wanted, answers.pattern)
+    return (grade_number if answers.grade == "number" else grade_exact)(replies, wanted)
+
+
+def counted_answer(answer: str, answers: Answers) -> str:
+    """Return what of an answer counts: its last number, what the pattern finds, or all of it.
+
+    >>> counted_answer("3 + 4 = 7 .", Answers(grade="number"))
+    '7'
+    """
+    if answers.grade == "number":
+        return (_NUMBER.findall(answer) or [answer])[-1]
+    found = re.search(answers.pattern, answer) if answers.grade == "regex" else None
+    return found[1] if found and found[1] else answer
+
+
+def grade_exact(replies: Replies, answers: Sequence[str]) -> Grades:
+    """Count replies that are the answer, but for white space and a full stop at the end.
+
+    Parameters
+    ----------
+    replies : sequence of sequence of str
+        Replies to each question, as from `generate`.
+    answers : sequence of str
+        Right answer of each question.
+
+    Returns
+    -------
+    Grades
+        Numbers of right and of wrong replies, shape (questions,) each.
+
+    Examples
+    --------
+    >>> right, wrong = grade_exact([["7 .", "7", "8 ."]], ["7"])
+    >>> right.tolist(), wrong.tolist()
+    ([2], [1])
+    """
+    return _grade(replies, [_plain(answer) for answer in answers], _plain)
+
+
+def grade_number(replies: Replies, answers: Sequence[str]) -> Grades:
+    """Count replies whose last number is that of the answer; see `grade_exact`.
+
+    Parameters
+    ----------
+    replies : sequence of sequence of str
+        Replies to each question, as from `generate`.
+    answers : sequence of str
+        Right answer of each question, which has a number; its last one counts.
+
+    Returns
+    -------
+    Grades
+        Numbers of right and of wrong replies, shape (questions,) each.
+
+    Examples
+    --------
+    >>> grade_number([["so 3 + 4 = 7 .", "none"]], ["7.0"]).right.tolist()
+    [1]
+    """
+    wanted = [_last_number(answer) for answer in answers]
+    faults = [
+        Fault("answers", f"'{printable(answers[row], 60)}' has no number", row + 1)
+        for row, number in enumerate(wanted)
+        if number is None
+    ]
+    if faults:
+        raise DataError(faults)
+    return _grade(replies, wanted, _last_number)
+
+
+def grade_regex(replies: Replies, answers: Sequence[str], pattern: str) -> Grades:
+    """Count replies in which a pattern finds the answer.
+
+    Parameters
+    ----------
+    replies : sequence of sequence of str
+        Replies to each question, as from `generate`.
+    answers : sequence of str
+        Right answer of each question, or a solution in which the pattern finds it.
+    pattern : str
+        Regular expression. Of its first match in a reply, the first group is held against the
+        answer as `grade_exact` does; a reply without a match is wrong.
+
+    Returns
+    -------
+    Grades
+        Numbers of right and of wrong replies, shape (questions,) each.
+
+    Examples
+    --------
+    >>> replies = [["2 + 5 = 7 #### 7", "7"], ["#### 8"]]
+    >>> grade_regex(replies, ["7", "3 + 5 = 8 #### 8"], "#### (.+)").right.tolist()
+    [1, 1]
+    """
+    found = re.compile(pattern)
+    if not found.groups:
+        raise UsageError(f"pattern: '{printable(pattern, 60)}' has no group for the answer")
+
+    def read(text: str) -> str | None:
+        match = found.search(text)
+        return _plain(match[1] or "") if match else None
+
+    # An answer that is empty would make every reply right in which the group is.
+    return _grade(replies, [read(answer) or _plain(answer) for answer in answers], read)
+
+
+def grade_tests(
+    replies: Replies,
+    items: Sequence[Mapping[str, Any]],
+    recipe: Recipe,
+    *,
+    seconds: float = 5.0,
+    megabytes: int = 512,
+) -> Grades:
+    """Count replies whose program passes the tests of its item, in the sandbox of `duplicates/`.
+
+    Of a reply with code in fences the last block counts that defines the function under test;
+    else all of it. Where the text of an item begins the program, as in HumanEval, a reply that
+    does not define the function continues it.
+
+    Parameters
+    ----------
+    replies : sequence of sequence of str
+        Replies to each question, as from `generate`.
+    items : sequence of mapping
+        Records of programming tasks, with the fields that the recipe names.
+    recipe : Recipe
+        Of the kind ``"code"``, such as ``load_recipe("mbpp")``.
+    seconds, megabytes : float, default 5 and 512
+        Limits of time and memory for each program.
+
+    Returns
+    -------
+    Grades
+        Numbers of right and of wrong replies, shape (questions,) each.
+
+    Raises
+    ------
+    DataError
+        If a record is no task, or its own solution does not pass its tests.
+    MissingExtraError
+        Where there is no sandbox: then nothing is run.
+
+    Examples
+    --------
+    >>> from bayescontam.specs.registry import load_recipe
+    >>> task = {"prompt": "Double n.", "code": "def twice(n): return 2 * n"}
+    >>> task["test_list"] = ["assert twice(2) == 4"]
+    >>> replies = [["def twice(n): return n + n", "def twice(n): return n"]]
+    >>> grade_tests(replies, [task], load_recipe("mbpp")).right  # doctest: +SKIP
+    array([1])
+    """
+    kind = kind_of(recipe)
+    if not isinstance(kind, Code):
+        raise UsageError(f"recipe '{printable(recipe.name, 60)}': is for no programs; choose one")
+    tasks, faults = [], []
+    for row, item in enumerate(items, start=1):
+        try:
+            version = kind.read(item)
+            tasks.append((version.content, version.text if recipe.fields.begins else ""))
+        except DuplicateError as error:
+            faults.append(Fault("items", printable(str(error), 400), row))
+    if faults:
+        raise DataError(faults, "programs are graded by tests that a right one passes")
+
+    def passes(program: Program, code: str) -> bool:
+        try:
+            check_tests(program, code, seconds=seconds, megabytes=megabytes)
+        except DuplicateError:
+            return False
+        return True
+
+    right = []
+    for (program, beginning), own in zip(tasks, replies, strict=True):
+        known = cache(partial(passes, program))  # replies may be alike
+        right.append(sum(known(_program(reply, program, beginning)) for reply in own))
+    return _grades(right, replies)
+
+
+def _program(reply: str, program: Program, beginning: str) -> str:
+    """Return the program that a reply is, or that it is the end of."""
+    code = code_in_reply(reply, program.function)
+    defined = re.search(rf"^\s*(async )?def {re.escape(program.function)}\b", code, re.MULTILINE)
+    return code if defined or not beginning else beginning + code
+
+
+def _grade(replies: Replies, wanted: Sequence[object], read: Callable[[str], object]) -> Grades:
+    """Count the replies that read as what is wanted."""
+    pairs = zip(replies, wanted, strict=True)
+    return _grades([sum(read(reply) == want for reply in own) for own, want in pairs], replies)
+
+
+def _grades(right: Sequence[int], replies: Replies) -> Grades:
+    """Return grades where so many replies to each question are right."""
+    counts = np.array(right, np.int64)
+    return Grades(counts, np.array([len(own) for own in replies], np.int64) - counts)
+
+
+def _plain(text: str) -> str:
+    """Return a text with single spaces, and without a full stop at the end."""
+    return " ".join(text.split()).removesuffix(".").rstrip()
+
+
+def _last_number(text: str) -> Decimal | None:
+    """Return the last number of a text."""
+    numbers = _NUMBER.findall(text)
+    return Decimal(numbers[-1].replace(",", "")) if numbers else None

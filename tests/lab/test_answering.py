@@ -1,0 +1,247 @@
+"""The answers of a lab: a table of responses, the same rows after kills, and what is refused."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet
+import pytest
+
+from bayescontam.data.responses import read_responses
+from bayescontam.errors import DataError, TaskError, UsageError
+from bayescontam.lab.answer import answer_probabilities
+from bayescontam.lab.answering import COLUMNS, answer_lab, questions_of, read_items
+from bayescontam.lab.grading import grade_exact
+from tests.support.processes import running
+from tests.support.small_lab import (
+    BASES,
+    CONTROLS,
+    ITEMS,
+    MIXES,
+    SEEN,
+    K,
+    answered_lab,
+    trained_lab,
+)
+
+__all__ = ["answered_lab", "trained_lab"]
+
+MODELS = [f"base-{base}/{mix}" for base in range(BASES) for mix in MIXES]
+
+
+@pytest.fixture
+def lab(trained_lab: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained_lab, tmp_path / "lab"))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_every_model_answers_every_item(answered_lab: Path) -> None:
+    table = read_responses(answered_lab / "responses.csv").frame
+    assert set(table) == set(COLUMNS)
+    assert len(table) == len(MODELS) * (ITEMS + CONTROLS)
+    assert [*dict.fromkeys(table["model"])] == MODELS
+    assert (table["model"] == table["base"] + "/" + table["mix"]).all()
+    assert set(table["n_trials"]) == {K}
+    assert table["p"].between(0, 1, inclusive="neither").all()
+    halves = table.groupby("half")["item"].nunique().to_dict()
+    assert halves == {"seen": SEEN, "unseen": ITEMS - SEEN, "control": CONTROLS}
+
+
+def test_contamination_is_that_of_the_mix(answered_lab: Path) -> None:
+    table = pd.read_csv(answered_lab / "responses.csv", keep_default_na=False)
+    duplicates = table["mix"].map(lambda mix: mix.startswith(("exact", "semantic")))
+    hit = (table["half"] == "seen") & duplicates
+    assert (table["contamination"] == hit).all()
+    assert (table["copies"] == table["mix"].map(MIXES).where(hit, 0)).all()
+    kinds = table["mix"].str.partition("-")[0].where(hit, "")
+    assert (table["duplicate_kind"] == kinds).all()
+
+
+def test_stored_replies_are_those_that_were_graded(answered_lab: Path) -> None:
+    items = {row["item"]: row for row in read_items(answered_lab)}
+    stored = pd.read_parquet(answered_lab / "answers" / "base-1" / "exact-4.parquet")
+    right = [items[item]["answer"] for item in stored["item"]]
+    assert stored["n_correct"].tolist() == grade_exact([*stored["replies"]], right).right.tolist()
+    assert stored["n_trials"].tolist() == [len(own) for own in stored["replies"]]
+    p = answer_probabilities(
+        answered_lab / "models" / "base-1" / "exact-4", questions_of([*items.values()]), right,
+        temperature=0.8, ends=True,
+    )  # fmt: skip
+    assert stored["p"].tolist() == p.tolist()
+
+
+def test_shares_of_right_replies_agree_with_probabilities(answered_lab: Path) -> None:
+    """Over all models, within five standard errors."""
+    table = pd.read_csv(answered_lab / "responses.csv")
+    error = np.sqrt((K * table["p"] * (1 - table["p"])).sum())
+    assert table["n_correct"].sum() > 10
+    assert abs(table["n_correct"].sum() - K * table["p"].sum()) < 5 * error
+
+
+def test_models_draw_samples_of_their_own(answered_lab: Path) -> None:
+    """Twins hardly differ here, so that common samples would show in equal replies."""
+    tables = [
+        pd.read_parquet(answered_lab / "answers" / "base-0" / f"{mix}.parquet")
+        for mix in ("clean", "near-2")
+    ]
+    one, other = (np.concatenate([*table["replies"]]) for table in tables)
+    assert (one == other).mean() < 0.5
+
+
+def test_a_finished_run_changes_nothing(answered_lab: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(answered_lab, tmp_path / "lab"))
+    before = {path: path.stat().st_mtime_ns for path in (folder / "answers").rglob("*.parquet")}
+    table = answer_lab(folder, jobs=1)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert content(folder) == content(answered_lab)
+    read = pd.read_csv(folder / "responses.csv", keep_default_na=False)
+    pd.testing.assert_frame_equal(table.astype(read.dtypes), read, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_workers_find_what_one_process_does(answered_lab: Path, lab: Path) -> None:
+    answer_lab(lab, jobs=2)
+    assert content(lab) == content(answered_lab)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray = pytest.importorskip("ray")
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_ray_finds_what_one_process_does(answered_lab: Path, lab: Path) -> None:
+    answer_lab(lab, engine="ray", jobs=2)
+    assert content(lab) == content(answered_lab)
+
+
+def test_models_that_are_not_trained_are_left(answered_lab: Path, lab: Path) -> None:
+    late = [lab / "models" / name / "model.safetensors" for name in MODELS[-2:]]
+    for path in late:
+        path.rename(path.with_suffix(".later"))
+    table = answer_lab(lab, jobs=1)
+    assert table.attrs["left"] == 2
+    assert [*dict.fromkeys(table["model"])] == MODELS[:-2]
+    assert not (lab / "responses.csv").exists()
+    for path in late:
+        path.with_suffix(".later").rename(path)
+    assert answer_lab(lab, jobs=1).attrs["left"] == 0
+    assert content(lab) == content(answered_lab)
+
+
+def test_answers_of_another_training_are_not_used(answered_lab: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(answered_lab, tmp_path / "lab"))
+    one, other = (folder / "answers" / "base-2" / f"{mix}.parquet" for mix in ("clean", "exact-2"))
+    one.write_bytes(other.read_bytes())
+    torn = folder / "answers" / "base-0" / "clean.parquet"
+    torn.write_bytes(torn.read_bytes()[:100])
+    answer_lab(folder, jobs=1)
+    assert content(folder) == content(answered_lab)
+
+
+PROGRAM = """
+import os, sys
+from transformers import LlamaForCausalLM  # once: that takes seconds
+from bayescontam.lab.answering import answer_lab
+for _ in sys.stdin:
+    child = os.fork()
+    if not child:
+        try:
+            answer_lab(sys.argv[1], jobs=1)
+        finally:
+            os._exit(0)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+"""Has a lab answer in a new process for each line that it reads."""
+
+
+def kill_when(process: "subprocess.Popen[str]", moment: Callable[[], bool]) -> None:
+    """Have a lab answer, and kill it at a moment."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    child, end = int(process.stdout.readline()), time.monotonic() + 60
+    while running(child) and not moment() and time.monotonic() < end:
+        time.sleep(0.0002)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, signal.SIGKILL)
+    assert os.WIFSIGNALED(int(process.stdout.readline())), "it ended before it could be killed"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork, SIGKILL and /proc")
+def test_ten_kills_change_no_row(answered_lab: Path, lab: Path) -> None:
+    """Before the first answers, while a file is written, and after ever more models."""
+    place = lab / "answers"
+
+    def after(count: int) -> Callable[[], bool]:
+        return lambda: len([*place.glob("*/*.parquet")]) >= count
+
+    moments = [
+        place.exists, lambda: any(place.glob("*/.*.part")), after(1), after(2), after(4),
+        after(5), lambda: any(place.glob("*/.*.part")), after(8), after(11), after(13),
+    ]  # fmt: skip
+    root, pipe = Path(__file__).resolve().parents[2], subprocess.PIPE
+    command = [sys.executable, "-c", PROGRAM, str(lab)]
+    with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, text=True) as process:
+        for moment in moments:
+            kill_when(process, moment)
+        assert process.stdin is not None
+        process.stdin.close()
+    assert after(13)()
+    assert not (lab / "responses.csv").exists()
+    answer_lab(lab, jobs=1)
+    assert content(lab) == content(answered_lab)
+
+
+def test_what_cannot_answer_is_refused(lab: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no texts of a lab"):
+        answer_lab(tmp_path)
+    with pytest.raises(UsageError, match="device: got 'abacus', which torch cannot use"):
+        answer_lab(lab, jobs=1, device="abacus")
+    with pytest.raises(UsageError, match="address and gpus are for Ray"):
+        answer_lab(lab, gpus=0.5)
+    shutil.rmtree(lab / "models")
+    with pytest.raises(UsageError, match="no model is trained; train first: bayescontam lab train"):
+        answer_lab(lab, jobs=1)
+
+
+def test_items_that_no_model_knows_are_named_once(lab: Path) -> None:
+    path = lab / "items.jsonl"
+    path.write_text(path.read_text().replace('"answer": "', '"answer": "about-', 2))
+    with pytest.raises(DataError) as caught:
+        answer_lab(lab, jobs=1)
+    assert "items.jsonl: rows 1, 2: answers: got 'about-" in str(caught.value)
+    assert str(caught.value).count("which is empty or has words that the tokenizer does not") == 1
+    assert not [*(lab / "answers").glob("*/*.parquet")]
+
+
+def test_a_full_disk_is_reported(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "answers")
+
+    monkeypatch.setattr(pyarrow.parquet, "write_table", full)
+    with pytest.raises(TaskError, match="answers: No space left on device; free some space, then"):
+        answer_lab(lab, jobs=1)
+    assert not [path for path in (lab / "answers").rglob("*") if path.is_file()][1:]
