@@ -83,6 +83,18 @@ from .inference.ranking import (
     rank_models as rank_models,
 )
 from .inference.result import Fit as Fit
+from .lab.answering import answer_lab as answer_lab
+from .lab.mix import (
+    Mixed as Mixed,
+    make_mixes as make_mixes,
+)
+from .lab.near import near_texts as near_texts
+from .lab.traces import (
+    Traces as Traces,
+    write_traces as write_traces,
+)
+from .lab.training_runs import train_lab as train_lab
+from .lab.truth import lab_truth as lab_truth
 from .model.build import build_model as build_model
 from .power.advice import (
     Advice as Advice,
@@ -106,10 +118,12 @@ from .scan.results import Scan as Scan
 from .scan.run import run_scan as run_scan
 from .specs.corpus import Manifest as Manifest
 from .specs.curve import CurveSpec as CurveSpec
+from .specs.lab import LabSpec as LabSpec
 from .specs.model import ModelSpec as ModelSpec
 from .specs.recipe import Recipe as Recipe
 from .specs.registry import (
     load_curve as load_curve,
+    load_lab as load_lab,
     load_manifest as load_manifest,
     load_model as load_model,
     load_recipe as load_recipe,

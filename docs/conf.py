@@ -8,6 +8,7 @@ from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
 from bayescontam.report.model_page import write_spec_pages
+from bayescontam.specs.lab import lab_keys_page
 from bayescontam.specs.study import study_keys_page
 
 project = "bayescontam"
@@ -68,13 +69,13 @@ def _block(writer: Any, node: Any) -> None:
 
 def _write_pages(app: Any) -> None:
     write_spec_pages(Path(app.srcdir, "generated", "models"))
-    page = Path(app.srcdir, "generated", "study-keys.md")
-    text = study_keys_page()
-    if not page.exists() or page.read_text(encoding="utf-8") != text:
-        page.write_text(text, encoding="utf-8")
+    for name, text in {"study-keys": study_keys_page(), "lab-keys": lab_keys_page()}.items():
+        page = Path(app.srcdir, "generated", f"{name}.md")
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
 
 
 def setup(app: Any) -> None:
-    """Write pages of model specs and a study's keys; formulas as MathML, which needs no script."""
+    """Write pages of model specs and of keys; formulas as MathML, which needs no script."""
     app.connect("builder-inited", _write_pages)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -13,6 +13,7 @@ from bayescontam.cli import (
     fit,
     importers,
     judge,
+    lab,
     models,
     plan,
     report,
@@ -51,6 +52,7 @@ app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
+app.add_typer(lab.app, name="lab", epilog=lab.EXAMPLES)
 app.add_typer(study.app, name="study", epilog=study.EXAMPLES)
 app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
 

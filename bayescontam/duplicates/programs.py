@@ -10,6 +10,7 @@ import inspect
 import io
 import re
 import symtable
+import textwrap
 import tokenize
 import tomllib
 import warnings
@@ -147,6 +148,21 @@ def check_tests(
     outcome = run_program(solution, program.tests, seconds=seconds, megabytes=megabytes)
     if outcome.status != "passed":
         raise DuplicateError(_REASONS[outcome.status], outcome.detail)
+
+
+def code_in_reply(reply: str, function: str) -> str:
+    """Return the code in a reply: the last fenced block that defines the function, else all."""
+    blocks: list[list[str]] = []
+    inside = False
+    for line in reply.splitlines():
+        if re.match(r"\s*(```|~~~)", line):
+            inside = not inside
+            blocks += [[]] if inside else []
+        elif inside:
+            blocks[-1].append(line)
+    texts = [textwrap.dedent("\n".join(block)) for block in blocks]
+    known = [text for text in texts if re.search(rf"\bdef {re.escape(function)}\b", text)]
+    return known[-1] if known else texts[-1] if texts else reply
 
 
 def similarity(one: str, other: str) -> float:

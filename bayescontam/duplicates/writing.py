@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -208,7 +207,7 @@ class Writer:
             )  # fmt: skip
             try:
                 reply = await self._reply(caller, Prompt(_by_user(content)), attempt, copy)
-                new = _code(reply, program.function)
+                new = programs.code_in_reply(reply, program.function).strip() + "\n"
                 made = replace(program, code=new)
                 programs.check_commented(new)
                 most = self.settings.most_similar
@@ -418,18 +417,3 @@ def _in_frame(text: str, before: str) -> str:
     inner = before.strip()
     start = before.index(inner)
     return before[:start] + text + before[start + len(inner) :]
-
-
-def _code(reply: str, function: str) -> str:
-    """Return the code in a reply: the last fenced block that defines the function, else all."""
-    blocks: list[list[str]] = []
-    inside = False
-    for line in reply.splitlines():
-        if re.match(r"\s*(```|~~~)", line):
-            inside = not inside
-            blocks += [[]] if inside else []
-        elif inside:
-            blocks[-1].append(line)
-    texts = [textwrap.dedent("\n".join(block)) for block in blocks]
-    known = [text for text in texts if re.search(rf"\bdef {re.escape(function)}\b", text)]
-    return (known[-1] if known else texts[-1] if texts else reply).strip() + "\n"

@@ -28,6 +28,8 @@ VERBS = [
     "judge llm", "judge agreement", "curve", "covariates",
     "duplicates", "duplicates new", "duplicates make", "duplicates check",
     "duplicates plant", "duplicates show", "duplicates recipes", "recall",
+    "lab", "lab list", "lab show", "lab keys", "lab mix", "lab train", "lab answer", "lab truth",
+    "lab report", "lab task", "lab traces", "lab near",
     "study", "study list", "study show", "study keys", "study run", "study report",
     "study compare",
 ]  # fmt: skip
@@ -68,6 +70,7 @@ CHOICES = [
     ("import inspect", "differing", "data.importers.runs", "Differing"),
     ("import inspect", "copies", "data.importers.runs", "Copies"),
     ("import matrix", "items", "data.importers.matrix", "Items"),
+    ("lab truth", "accuracy", "lab.truth", "Measure"),
 ]
 
 
