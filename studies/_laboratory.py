@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
-from bayescontam.lab.truth import twin_effects
 from bayescontam.published.study import Study
 
 ITEM = ["benchmark", "item"]
@@ -50,11 +49,6 @@ def seed_spread(answers: pd.DataFrame, mix: str) -> pd.DataFrame:
     table = by_base.groupby("benchmark", sort=False).agg(["mean", "std", "min", "max", "size"])
     names = {"mean": "accuracy", "std": "sd between bases", "size": "bases"}
     return table.rename(columns=names).reset_index()
-
-
-def effects_of(answers: pd.DataFrame, clean: str) -> pd.DataFrame:
-    """Return the true effects of each mix on each benchmark."""
-    return twin_effects(answers, clean=clean)
 
 
 def responses_of(answers: pd.DataFrame, contamination: pd.Series) -> bc.Responses:

@@ -1,6 +1,6 @@
 """Honest scores of trained models, estimated without their clean twins, against these."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from bayescontam.published.study import Study
 from ._common import coverage, fit_rows, rows_of
 from ._laboratory import (
     clean_scores,
-    effects_of,
     responses_of,
     scanned,
     seed_spread,
@@ -42,7 +41,7 @@ def analyse(study: Study) -> bc.Findings:
     lab, folder, answers = trained(study)
     clean = [mix.name for mix in lab.mixes if mix.kind == "clean"]
     contaminated = [mix.name for mix in lab.mixes if mix.kind in ("exact", "semantic")]
-    spread, effects = seed_spread(answers, lab.twin), effects_of(answers, lab.twin)
+    spread, effects = seed_spread(answers, lab.twin), bc.lab_truth(folder)
     found, notes = scanned(study, lab, folder)
     truth = clean_scores(answers, set(clean))
     used = answers[answers["mix"].isin([*clean, *contaminated])].reset_index(drop=True)
@@ -61,12 +60,11 @@ def analyse(study: Study) -> bc.Findings:
             parts.append(_of_fit(fit, quantity, given, bases, contaminated).assign(way=way))
     cells = pd.concat(parts, ignore_index=True).merge(truth, on=["base", "benchmark"])
     cells["with duplicates"] = cells["benchmark"].isin(_with_duplicates(answers))
-    doses = {mix.name: mix.copies for mix in lab.mixes}
     return bc.Findings(
         _headline(cells, spread),
         (),
         (
-            _dose_picture(effects, doses, {mix.name: mix.kind for mix in lab.mixes}),
+            _dose_picture(effects),
             _scores_picture(cells),
             _coverage_picture(cells),
         ),
@@ -215,16 +213,14 @@ def _headline(cells: pd.DataFrame, spread: pd.DataFrame) -> str:
     )
 
 
-def _dose_picture(
-    effects: pd.DataFrame, doses: Mapping[str, int], kinds: Mapping[str, str]
-) -> PictureData:
-    shown = effects.assign(
-        x=effects["mix"].map(doses),
-        series=effects["mix"].map(kinds) + ", " + effects["effect"],
-        mean=effects["estimate"],
-        panel=effects["benchmark"],
+def _dose_picture(effects: pd.DataFrame) -> PictureData:
+    shown = effects[effects["kind"].isin(["exact", "semantic"])]
+    shown = shown.assign(
+        x=shown["copies"],
+        series=shown["kind"] + ", " + shown["effect"],
+        mean=shown["estimate"],
+        panel=shown["benchmark"],
     )
-    shown = shown[shown["mix"].map(kinds).isin(["exact", "semantic"])]
     shown = shown[shown["effect"].isin(["direct", "spillover", "control"])]
     return PictureData(
         "curves",

@@ -127,7 +127,8 @@ def near_texts(
 
     Examples
     --------
-    >>> rows = near_texts("scan", "judgements.csv", "near.jsonl", copies=2)  # doctest: +SKIP
+    >>> import bayescontam as bc
+    >>> bc.near_texts("scan", "judgements.csv", "near.jsonl", copies=2)  # doctest: +SKIP
     """
     found = scan if isinstance(scan, Scan) else Scan.load(scan)
     verdicts = judgements if isinstance(judgements, Judgements) else read_judgements(judgements)

@@ -48,6 +48,8 @@ _BETAS = (0.9, 0.98)
 """Decays of AdamW's averages; with 0.999 some seeds learn the form of problems and no answers."""
 _NUMBERS = 1 << 26
 """Logits that are computed at once: a quarter of a gigabyte, of which some copies are made."""
+_TEXTS = 32
+"""Texts that a CPU computes at once: with less padding, 128 of them take a quarter less time."""
 _NO_TARGET = -100
 
 
@@ -241,14 +243,20 @@ class _Training:
                 group["lr"] = self._rate(epoch * self._steps + at)
             self._optimiser.zero_grad()
             count = sum(len(self._texts[row]) - 1 for row in rows)
-            longest = max(len(self._texts[row]) for row in rows)
-            parts = math.ceil(len(rows) / max(self._most // longest, 1))
-            for part in np.array_split(rows, parts):
+            for part in self._parts(rows):
                 total += self._add_gradients(part, count)
             torch.nn.utils.clip_grad_norm_(self._weights.values(), 1.0)
             self._optimiser.step()
             tokens += count
         self._found.append((total / tokens).tolist())
+
+    def _parts(self, rows: Any) -> list[Any]:
+        """Split the texts of a step into some of like lengths that are computed at once."""
+        lengths = np.array([len(self._texts[row]) for row in rows])
+        most = max(self._most // int(lengths.max()), 1)
+        if self._settings["device"] == "cpu":
+            most = min(most, _TEXTS)
+        return np.array_split(rows[np.argsort(lengths, kind="stable")], math.ceil(len(rows) / most))
 
     def _add_gradients(self, rows: Any, count: int) -> list[float]:
         """Add the gradients of some texts of a step of so many tokens; return their losses."""
