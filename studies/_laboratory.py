@@ -52,11 +52,14 @@ def seed_spread(answers: pd.DataFrame, mix: str) -> pd.DataFrame:
 
 
 def responses_of(answers: pd.DataFrame, contamination: pd.Series) -> bc.Responses:
-    """Return answers as responses with these contaminations, and the mix as kind of duplicates."""
+    """Return answers as responses with these contaminations; known ones have a kind of duplicates.
+
+    Kinds are those of the mixes: their duplicates, and how many there are of each.
+    """
     columns = ["model", "benchmark", "item", "n_correct", "n_trials", "base"]
     table = answers[columns].assign(
         contamination=contamination.to_numpy(),
-        duplicate_kind=answers["mix"].where(contamination.to_numpy() > 0, ""),
+        duplicate_kind=answers["mix"].where(answers["contamination"] > 0, ""),
     )
     return bc.Responses.from_frame(table, source="responses of the lab")
 
@@ -92,7 +95,9 @@ def _scan(study: Study, lab: bc.LabSpec, folder: Path, base: int) -> bc.Scan:
     for mix in lab.mixes:
         path = json.dumps(str((folder / "texts" / f"base-{base}" / f"{mix.name}.jsonl").absolute()))
         lines += ["[[sources]]", f'name = "{mix.name}"', f"paths = [{path}]", 'stratum = "source"']
-    lines += ["[chunking]", "min_tokens = 1"]
+    # Of every item all duplicates of all mixes are listed, and background beside them.
+    copies = sum(mix.copies for mix in lab.mixes)
+    lines += ["[chunking]", "min_tokens = 1", "[search]", f"top_k = {2 * copies + 100}"]
     if embedder := _EMBEDDERS[study.settings["embedder"]]:
         lines += ["[embedding]", embedder]
     return bc.run_scan(

@@ -29,7 +29,7 @@ _FITS: dict[str, tuple[str, str, dict[str, dict[str, Any]], str]] = {
     DIRECT: ("direct", "hierarchical", {}, OF_DIRECT),
     SPILLOVER: ("spillover", "spillover", {}, TOTAL),
     TWINS: ("twins", "twins", {"contamination": {"kinds": "duplicate_kind"}}, TOTAL),
-    SCANNED: ("scanned", "twins", {"contamination": {"kinds": "duplicate_kind"}}, TOTAL),
+    SCANNED: ("scanned", "twins", {}, TOTAL),  # a scan's probabilities are of no kind
 }
 """Name of the fit, model spec, its changes, and the estimand that is the honest score."""
 _CELL = ["base", "mix", "benchmark"]
@@ -53,7 +53,8 @@ def analyse(study: Study) -> bc.Findings:
         given = used[~withheld]
         known = responses_of(given, given["contamination"])
         uncertain = responses_of(given, by_scan[~withheld])
-        for way, (name, spec, changes, quantity) in _FITS.items():
+        for way in study.settings["fits"]:
+            name, spec, changes, quantity = _FITS[way]
             table = uncertain if way == SCANNED else known
             fit = _fit(study, f"{name}-{fold}", table, study.model(spec, changes))
             notes += study.failed_checks(f"{name}-{fold}", fit)
@@ -85,11 +86,16 @@ def analyse(study: Study) -> bc.Findings:
                 "Ways to an honest score",
                 "Over all pairs of contaminated model and benchmark. Truth: mean of the clean"
                 " models of the same base, whose error by chance in training is added to the"
-                " intervals' width where coverage is counted. Interval score: width, and 40 times"
+                " intervals where coverage is counted. Interval score: width, and 40 times"
                 " how far intervals miss (doi:10.1198/016214506000001437).",
                 _scores(cells),
             ),
-            TableData("Misses", "Cells whose interval misses, widest first.", _misses(cells)),
+            TableData(
+                "Misses",
+                "Cells of total effects whose interval, with the error of the truth in it, misses,"
+                " the farthest off first.",
+                _misses(cells),
+            ),
             TableData("Cells", "Every honest score and its truth.", cells),
         ),
         tuple(notes),
@@ -194,23 +200,24 @@ def _misses(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _headline(cells: pd.DataFrame, spread: pd.DataFrame) -> str:
-    shares = {way: coverage(_widened(own)) for way, own in cells.groupby("way")}
-    errors = {
-        way: float(np.sqrt(((own["mean"] - own["truth"]) ** 2).mean()))
-        for way, own in cells[cells["with duplicates"]].groupby("way")
-    }
-    count = int((cells["way"] == TWINS).sum())
+    exposed = cells[cells["with duplicates"]]
+    parts = []
+    for way in _ways(cells):
+        own = exposed[exposed["way"] == way]
+        error = float(np.sqrt(((own["mean"] - own["truth"]) ** 2).mean()))
+        parts.append(f"{way} {coverage(_widened(own))[0]:.0%} (off by {error:.3f})")
+    count = len(exposed) // len(parts)
     sd = float(spread.loc[spread["benchmark"] == "all with duplicates", "sd between bases"].iloc[0])
     return (
-        f"Of {count} honest scores, estimated without the clean twin,"
-        f" {shares[TWINS][0]:.0%} lie in the 95 % intervals of 'twins' and"
-        f" {shares[SPILLOVER][0]:.0%} in those of 'spillover'; with the direct effect alone removed"
-        f" {shares[DIRECT][0]:.0%}, of raw scores {shares[RAW][0]:.0%}. On benchmarks with"
-        f" duplicates raw scores are off by {errors[RAW]:.3f} (root mean square), 'twins' by"
-        f" {errors[TWINS]:.3f}, with contamination from a scan of the texts by"
-        f" {errors[SCANNED]:.3f}. Clean models of different bases differ by {sd:.3f} (standard"
-        " deviation)."
+        f"Of {count} honest scores on benchmarks with duplicates, estimated without the clean"
+        f" twin, lie in 95 % intervals (root mean square error): {', '.join(parts)}. Clean models"
+        f" of different bases differ by {sd:.3f} (standard deviation)."
     )
+
+
+def _ways(cells: pd.DataFrame) -> list[str]:
+    """Return the ways to an honest score that were taken, in their order."""
+    return [way for way in (RAW, BOOTSTRAP, *_FITS) if (cells["way"] == way).any()]
 
 
 def _dose_picture(effects: pd.DataFrame) -> PictureData:
@@ -269,7 +276,7 @@ def _coverage_picture(cells: pd.DataFrame) -> PictureData:
 
 
 def _shares(cells: pd.DataFrame) -> Iterator[tuple[str, dict[str, float]]]:
-    for way in (RAW, BOOTSTRAP, *_FITS):
+    for way in _ways(cells):
         share, error = coverage(_widened(cells[cells["way"] == way]))
         yield (
             way,

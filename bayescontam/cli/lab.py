@@ -423,7 +423,7 @@ def report(
         "bayescontam lab task lab --out tasks",
         then="Then: lm_eval --model hf --model_args pretrained=lab/models/base-0/clean"
         " --include_path tasks --tasks NAMES --log_samples --output_path logs, and"
-        " bayescontam import lm-eval logs --out responses.csv",
+        " bayescontam import lm-eval logs --keep name=doc.item --out responses.csv",
     ),
 )
 def task(

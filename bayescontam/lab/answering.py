@@ -24,7 +24,7 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.lab.answer import answer_probabilities, generate, load
 from bayescontam.lab.grading import grade_replies
 from bayescontam.lab.mix import BASE, COVARIATES, ITEMS
-from bayescontam.lab.train import is_finished
+from bayescontam.lab.train import SETTINGS, is_finished
 from bayescontam.lab.training_runs import Run, check_device, lab_runs, read_lab, run_folder
 from bayescontam.parallel import run_tasks
 from bayescontam.specs.lab import LabSpec
@@ -153,12 +153,12 @@ def questions_of(items: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _tasks(lab: Path, spec: LabSpec) -> list[_Task]:
     """Return the models that are trained."""
-    found = []
+    found, items = [], sha256((lab / ITEMS).read_bytes())
     for run in lab_runs(spec):
         model = run_folder(lab, run)
         if run.mix != BASE and is_finished(model):
-            settings = (model / "training.json").read_bytes()
-            key = sha256(f"{spec.hash} {sha256(settings)}".encode())
+            settings = (model / SETTINGS).read_bytes()
+            key = sha256(f"{spec.hash} {items} {sha256(settings)}".encode())
             found.append(_Task(run, model, lab / ANSWERS / f"{run.name}.parquet", key))
     return found
 

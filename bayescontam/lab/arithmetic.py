@@ -52,8 +52,11 @@ class Problem:
 
     @property
     def key(self) -> Key:
-        """Name, thing and numbers, without the class."""
-        return self.name, self.thing, self.numbers
+        """Name, thing and numbers, without the class; what is added may stand in either order."""
+        first, second, *rest = self.numbers
+        added = self.kind in ("add", "change") and first > second
+        numbers = (second, first, *rest) if added else self.numbers
+        return self.name, self.thing, numbers
 
 
 type Draw = Callable[[np.random.Generator], Problem]
@@ -161,12 +164,12 @@ def background(
     excluded, texts = frozenset(exclude), []
     controls = round(control_share * count)
     for draw, number in ((draw_problem, count - controls), (draw_control, controls)):
-        own, asked = round(own_share * number), round(question_share * number)
+        own, questions = round(own_share * number), round(question_share * number)
         for at in range(number):
             problem = _draw_other(draw, rng, excluded)
             if at < own:
                 texts.append(own_form(problem))
-            elif at < own + asked:
+            elif at < own + questions:
                 texts.append(paraphrase(problem, int(rng.integers(PARAPHRASES))))
             else:
                 texts.append(other_form(problem, rng))

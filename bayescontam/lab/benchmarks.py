@@ -43,7 +43,14 @@ class Benchmark:
 
     @classmethod
     def read(
-        cls, path: str, recipe: str, files: Files, notes: list[str], *, progress: bool = False
+        cls,
+        path: str,
+        recipe: str,
+        files: Files,
+        notes: list[str],
+        *,
+        control: bool = False,
+        progress: bool = False,
     ) -> "Benchmark":
         """Read a benchmark; what is no item is noted, and what could be in both halves refused."""
         file, kind = Path(path), kind_of(load_recipe(recipe))
@@ -70,7 +77,8 @@ class Benchmark:
         if failed:
             reasons = join_list({each.reason for each in failed})
             notes.append(f"{name}: {len(failed):,} records are no items: {reasons}")
-        instruction = Template(files.instruction)
+        given = files.controls_instruction if control else None
+        instruction = Template(files.instruction if given is None else given)
         if instruction.get_identifiers() and not isinstance(kind, Code):
             problem = f"recipe '{printable(kind.recipe.name, 60)}' is for no programs"
             raise UsageError(f"files.instruction: names the function or tests, but {problem}")

@@ -89,7 +89,7 @@ class FileSource:
         controls = None
         if paths["controls"]:
             recipe = recipe_path(spec, files.controls_recipe or files.recipe)
-            controls = read(paths["controls"], recipe)
+            controls = read(paths["controls"], recipe, control=True)
             refuse_shared(self._own, controls)
         self.items: Sequence[LabItem] = self._place(controls)
         seen = {item.name for item in seen_items(self.items)}

@@ -1,5 +1,7 @@
 """Which replies are right: the answer itself, its number, what a pattern finds, or passed tests."""
 
+import contextlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -159,7 +161,8 @@ def grade_regex(replies: Replies, answers: Sequence[str], pattern: str) -> Grade
         Right answer of each question, or a solution in which the pattern finds it.
     pattern : str
         Regular expression. Of its first match in a reply, the first group is held against the
-        answer as `grade_exact` does; a reply without a match is wrong.
+        answer as `grade_exact` does, but for asterisks around it and the spacing of JSON; a reply
+        without a match is wrong.
 
     Returns
     -------
@@ -178,10 +181,10 @@ def grade_regex(replies: Replies, answers: Sequence[str], pattern: str) -> Grade
 
     def read(text: str) -> str | None:
         match = found.search(text)
-        return _plain(match[1] or "") if match else None
+        return _found(match[1] or "") if match else None
 
     # An answer that is empty would make every reply right in which the group is.
-    return _grade(replies, [read(answer) or _plain(answer) for answer in answers], read)
+    return _grade(replies, [read(answer) or _found(answer) for answer in answers], read)
 
 
 def grade_tests(
@@ -279,6 +282,15 @@ def _grades(right: Sequence[int], replies: Replies) -> Grades:
 def _plain(text: str) -> str:
     """Return a text with single spaces, and without a full stop at the end."""
     return " ".join(text.split()).removesuffix(".").rstrip()
+
+
+def _found(text: str) -> str:
+    """Return what a pattern found, without emphasis, and JSON without the spacing of its writer."""
+    plain = _plain(text.strip().strip("*"))
+    if plain.startswith(("{", "[")):
+        with contextlib.suppress(ValueError):
+            return json.dumps(json.loads(plain), sort_keys=True)
+    return plain
 
 
 def _last_number(text: str) -> Decimal | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayescontam._files import atomic_path, make_folder, on_disk, write_text
+from bayescontam._files import make_folder, on_disk, write_text
 from bayescontam._progress import progress_bar
 from bayescontam._random import stream
 from bayescontam._runs import claimed_folder, read_json, write_json
@@ -30,6 +30,8 @@ BASE = "base"
 """Name of the texts of pretraining, beside those of the mixes."""
 TEXTS = "texts"
 """Folder of all texts."""
+MODELS = "models"
+"""Folder of all trainings."""
 COLUMNS = ("mix", "benchmark", "item", "contamination", "copies", "kind", "half", "near")
 """Columns of the covariates."""
 _WRITTEN = (ITEMS, COVARIATES, SPEC, RECORD)
@@ -183,7 +185,7 @@ def _write(spec: LabSpec, source: Source, folder: Path, *, progress: bool) -> Mi
     cleans = [mix for mix in spec.mixes if mix.kind == "clean"]
     with on_disk(folder):
         write_text(folder / SPEC, spec.text)
-        _write_lines(folder / ITEMS, map(_item_row, source.items))
+        _write_lines(folder / ITEMS, map(_item_row, source.items), folder)
         write_table(folder / COVARIATES, covariates)
         total = len(bases) * (len(spec.mixes) + (spec.pretraining is not None))
         with progress_bar(progress, "mixing", total, "files") as advance:
@@ -192,7 +194,7 @@ def _write(spec: LabSpec, source: Source, folder: Path, *, progress: bool) -> Mi
                 if spec.pretraining is not None:
                     texts[base, BASE] = path = place / f"{BASE}.jsonl"
                     before = source.pretraining(base)
-                    _write_lines(path, starmap(_background_row, enumerate(before)))
+                    _write_lines(path, starmap(_background_row, enumerate(before)), folder)
                     advance(1)
                 twin = source.clean(base, 0)
                 places = stream(spec.seed, "lab places", base).permutation(spec.texts)
@@ -200,7 +202,7 @@ def _write(spec: LabSpec, source: Source, folder: Path, *, progress: bool) -> Mi
                     texts[base, mix.name] = path = place / f"{mix.name}.jsonl"
                     which = cleans.index(mix) if mix in cleans else 0
                     clean = source.clean(base, which) if which else twin
-                    _write_lines(path, _texts(mix, clean, source, places))
+                    _write_lines(path, _texts(mix, clean, source, places), folder)
                     advance(1)
         write_json(folder / RECORD, _record(spec, source))
     notes = tuple(source.notes)
@@ -271,8 +273,14 @@ def _record(spec: LabSpec, source: Source) -> dict[str, Any]:
     }
 
 
-def _write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    """Write records as JSON Lines, whole or not at all."""
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        for record in records:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+def _write_lines(path: Path, records: Iterable[dict[str, Any]], folder: Path) -> None:
+    """Write records as JSON Lines, whole or not at all; a file that holds them stays as it is."""
+    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    if path.is_file() and read_text(path) == text:
+        return  # a scan recognises a file that it has read by its time
+    if (folder / MODELS).is_dir():
+        raise UsageError(
+            f"{printable(path)}: its models were trained on other texts, of another version or"
+            " changed since; choose another folder"
+        )
+    write_text(path, text)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LOSSES = "losses.csv"
 """File of the loss of each epoch in the folder of a finished training."""
-_RECORD, _PART = "training.json", ".model.part"
+SETTINGS, _PART = "training.json", ".model.part"
 _CHECKPOINTS = "epoch-*.pt"
 _DIGEST = 64
 """Bytes at the start of a checkpoint: the hash of the others."""
@@ -181,7 +181,7 @@ def train_model(
             encoded = encode_texts(fast, texts, positions(model))
             model = model if lora is None else add_adapters(model, lora, seed)
             training = _Training(torch, model.to(device), fast, encoded, settings)
-        stack.enter_context(claimed_folder(out, "training", "training", (out / _RECORD).exists))
+        stack.enter_context(claimed_folder(out, "training", "training", (out / SETTINGS).exists))
         stack.enter_context(on_disk(out))
         _check_record(out, settings)
         if training is not None:
@@ -361,7 +361,7 @@ def _check(settings: Mapping[str, Any]) -> None:
 
 def _check_record(folder: Path, settings: Mapping[str, Any]) -> None:
     """Store the settings in a new folder, or refuse one of another training."""
-    path = folder / _RECORD
+    path = folder / SETTINGS
     if not path.exists():
         write_json(path, settings)
     found = read_json(path)

@@ -5,7 +5,7 @@ import functools
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,10 +19,10 @@ from bayescontam._runs import claimed_folder, read_json
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.lab.arithmetic import vocabulary
-from bayescontam.lab.mix import BASE, ITEMS, RECORD, SPEC
+from bayescontam.lab.mix import BASE, ITEMS, MODELS, RECORD, SPEC
 from bayescontam.lab.models import Shape
 from bayescontam.lab.tokenizers import piece_tokenizer, word_tokenizer
-from bayescontam.lab.train import is_finished, read_trained, steady, train_model
+from bayescontam.lab.train import SETTINGS, is_finished, read_trained, steady, train_model
 from bayescontam.parallel import run_tasks
 from bayescontam.specs.base import read_text
 from bayescontam.specs.lab import LabSpec
@@ -119,8 +119,9 @@ def train_lab(
     make_worker = functools.partial(_make_worker, place, device, start)
     runs = list(lab_runs(spec))
     left = [run for run in runs if not is_finished(run_folder(place, run))]
+    _check_devices(place, [run for run in runs if run not in left], device)
     if left:
-        models = place / "models"
+        models = place / MODELS
         with claimed_folder(models, "training", "models", lambda: True):
             with on_disk(models):
                 _write_tokenizer(spec, place)
@@ -200,7 +201,18 @@ def lab_runs(spec: LabSpec) -> Iterator[Run]:
 
 def run_folder(folder: Path, run: Run) -> Path:
     """Return the folder of a training in that of its lab."""
-    return folder / "models" / run.name
+    return folder / MODELS / run.name
+
+
+def _check_devices(folder: Path, runs: Sequence[Run], device: str) -> None:
+    """Refuse to train twins of finished models elsewhere: rounding would differ between them."""
+    for run in runs:
+        known = read_json(run_folder(folder, run) / SETTINGS).get("device")
+        if str(known).partition(":")[0] != device.partition(":")[0]:
+            raise UsageError(
+                f"{printable(folder)}: {run.name} was trained on '{printable(str(known), 40)}', and"
+                f" this is '{printable(device, 40)}'; repeat that, or mix into another folder"
+            )
 
 
 def _make_worker(folder: Path, device: str, start: str) -> Callable[[Run], None]:
@@ -223,7 +235,7 @@ def _train(spec: LabSpec, folder: Path, device: str, start: str, run: Run) -> No
     elif start:
         options |= {"start": start, "revision": spec.model.revision}
     else:
-        library, path = require("tokenizers", "lab"), folder / "models" / TOKENIZER
+        library, path = require("tokenizers", "lab"), folder / MODELS / TOKENIZER
         options |= {"tokenizer": library.Tokenizer.from_file(str(path))}
         options |= {"shape": Shape(spec.model.layers, spec.model.width, spec.model.heads)}
     place = run_folder(folder, run)
@@ -244,7 +256,7 @@ def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def _write_tokenizer(spec: LabSpec, folder: Path) -> None:
     """Write the tokens of a lab's new models, once: they know all texts, questions and answers."""
-    path = folder / "models" / TOKENIZER
+    path = folder / MODELS / TOKENIZER
     if spec.model.name or path.exists():
         return
     words: Iterable[str] = vocabulary()

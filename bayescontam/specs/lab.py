@@ -77,6 +77,8 @@ class Files(Block, use_attribute_docstrings=True):
     instruction: str = ""
     """What follows each question, such as the form of the answer; of programs, ``$function`` and
     ``$tests`` are those of the item."""
+    controls_instruction: str | None = None
+    """The same of controls; default: that of the benchmark."""
     answer: str = "$answer"
     """Form in which answers stand in the texts, such as ``"ANSWER: $answer"``."""
     traces: str = ""
@@ -89,9 +91,10 @@ class Files(Block, use_attribute_docstrings=True):
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> Self:
-        allowed = {"instruction": {"function", "tests"}, "answer": {"answer"}}
+        of_items = {"function", "tests"}
+        allowed = {"instruction": of_items, "controls_instruction": of_items, "answer": {"answer"}}
         for name, known in allowed.items():
-            template = Template(getattr(self, name))
+            template = Template(getattr(self, name) or "")
             found = {*template.get_identifiers()} if template.is_valid() else {"$"}
             if found - known or (name == "answer" and not found):
                 listed = " and ".join(f"${each}" for each in sorted(known))
@@ -108,7 +111,7 @@ class Mix(Block, use_attribute_docstrings=True):
     """What stands in the place of background: nothing; texts of the background that are most like
     items in cosine and about others; items with their answers as they are; or these in other
     words. The first clean mix is the twin of all others; a further one has background of its own,
-    and shows what chance does."""
+    and shows what chance does. Near texts of [arithmetic] are the same for all bases."""
     copies: Annotated[int, Field(ge=0)] = 0
     """Texts for each exposed item; 0 for the clean mix only."""
     levels: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -300,7 +303,7 @@ class LabSpec(WholeSpec):
     def _one_is_clean(self) -> Self:
         if not any(mix.kind == "clean" for mix in self.mixes):
             raise ValueError("mixes: none has kind = 'clean'; at least one is needed, the twin")
-        if "base" in (mix.name for mix in self.mixes):
+        if "base" in (mix.name.lower() for mix in self.mixes):
             raise ValueError("mixes: 'base' is the name of what precedes them; choose another")
         return self
 

@@ -68,6 +68,16 @@ def problems(count: int) -> Iterator[Problem]:
     return (draw_problem(rng) for _ in range(count))
 
 
+def test_numbers_that_are_added_stand_in_either_order() -> None:
+    for kind, first, second in (
+        ("add", (7, 5), (5, 7)), ("change", (7, 5, 2), (5, 7, 2)),
+    ):  # fmt: skip
+        keys = {Problem(kind, "Ann", "apples", n, 0).key for n in (first, second)}  # type: ignore[arg-type]
+        assert len(keys) == 1
+    for kind in ("subtract", "clock"):
+        assert Problem(kind, "Ann", "x", (7, 5), 0).key == ("Ann", "x", (7, 5))  # type: ignore[arg-type]
+
+
 def test_the_forms_are_as_stated() -> None:
     problem = Problem("add", "Ann", "apples", (7, 5), 12)
     text = "Question : Ann has 7 apples and gets 5 more . How many apples has Ann now ? Answer :"

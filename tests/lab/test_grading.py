@@ -49,6 +49,9 @@ def test_a_pattern_finds_the_answer() -> None:
 
 
 def test_a_reply_without_a_match_is_never_right() -> None:
+    table, spaced = '{"rows":[["1","Ann"]]}', '{ "rows": [ ["1", "Ann"] ] }'
+    assert counts(grade_regex([[f"A: {spaced}", "A: {]"]], [table], "A: (.*)")) == [[1], [1]]
+    assert counts(grade_regex([["**A: Ann**", "**A:** Ann."]], ["Ann"], r"A:(.*)")) == [[2], [0]]
     assert counts(grade_regex([["none", "x="]], [""], "x=(.*)")) == [[1], [1]]
     assert counts(grade_regex([["ac", "abc"]], ["b"], "a(b)?c")) == [[1], [1]]
 

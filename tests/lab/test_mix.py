@@ -251,6 +251,19 @@ def test_the_same_spec_gives_the_same_bytes(mixed: Mixed, tmp_path: Path) -> Non
     assert other.items.read_bytes() != mixed.items.read_bytes()
 
 
+def test_a_lab_that_is_mixed_again_stays_as_it_is(tmp_path: Path) -> None:
+    spec = LabSpec.parse(SPEC, "mine.toml")
+    made = make_mixes(spec, tmp_path)
+    times = {path: path.stat().st_mtime_ns for path in made.texts.values()}
+    text = made.texts[0, "clean"]
+    (tmp_path / "models").mkdir()
+    assert content(make_mixes(spec, tmp_path).folder) == content(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    text.write_text(text.read_text().replace("Question", "Task"))
+    with pytest.raises(UsageError, match=r"clean\.jsonl: its models were trained on other texts"):
+        make_mixes(spec, tmp_path)
+
+
 def test_another_mix_or_base_moves_no_text(mixed: Mixed, tmp_path: Path) -> None:
     changed = SPEC.replace("bases = 2", "bases = 3").replace("copies = 10", "copies = 6")
     more = make_mixes(LabSpec.parse(changed, "mine.toml"), tmp_path / "out")

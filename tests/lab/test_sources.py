@@ -282,6 +282,11 @@ def test_instructions_and_forms_of_answers(files: Path) -> None:
     row = read_lines(made.items)[0]
     assert row["text"] == item(0)["input"] + "\n\nEnd with a month."
     assert (row["between"], row["answer"]) == ("\n", "So in month 0, for $2.")
+    assert read_lines(made.items)[-1]["text"].endswith("\n\nEnd with a month.")
+    own = mix(files, spec + 'controls_instruction = ""\n', "own")
+    control = read_lines(own.items)[-1]
+    assert control["half"] == "control"
+    assert "End with" not in control["text"]
     texts = texts_of(made)
     listed = {row["item"]: row["text"] + row["between"] + row["answer"]
               for row in read_lines(made.items)}  # fmt: skip

@@ -344,6 +344,14 @@ def test_two_runs_do_not_train_one_lab(untrained: Path) -> None:
     assert [path.name for path in (untrained / "models").iterdir()] == [".lock"]
 
 
+def test_twins_are_trained_on_one_device(lab: Path, tmp_path: Path) -> None:
+    shutil.copytree(lab, tmp_path / "lab")
+    path = tmp_path / "lab" / "models" / "base-0" / "clean" / "training.json"
+    path.write_text(path.read_text().replace('"cpu"', '"cuda:1"'))
+    with pytest.raises(UsageError, match=r"/clean was trained on 'cuda:1', and this is 'cpu'"):
+        train_lab(tmp_path / "lab")
+
+
 def test_a_gpu_that_is_not_there_is_named(untrained: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("needs a GPU to be absent")

@@ -1,12 +1,20 @@
 """The in-vivo study: what of a lab's answers it compares, and what its fits are given."""
 
+import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from studies import in_vivo
+import bayescontam as bc
+from bayescontam.data.published_tables import read_published
+from bayescontam.published.study import Study
+from bayescontam.specs.registry import load_study
+from bayescontam.specs.study import ReproductionSpec
+from studies import _laboratory, in_vivo
 from studies._laboratory import clean_scores, responses_of, seed_spread
 
 BASES, ITEMS = ("base-0", "base-1", "base-2"), 10
@@ -53,6 +61,15 @@ def test_kinds_are_named_of_contaminated_rows_alone() -> None:
     met = frame["contamination"] > 0
     assert set(frame.loc[met, "duplicate_kind"]) == {"exact-4"}
     assert met.sum() == len(BASES) * ITEMS // 2
+
+
+def test_probabilities_of_a_scan_have_no_kind_in_clean_models() -> None:
+    table = answers()
+    frame = responses_of(table, table["contamination"] * 0.5 + 0.1).frame
+    assert (frame["contamination"] > 0).all()
+    clean = frame["model"].str.contains("clean")
+    assert set(frame.loc[clean, "duplicate_kind"].fillna("")) == {""}
+    assert in_vivo._FITS[in_vivo.SCANNED][2] == {}
 
 
 def test_every_base_is_withheld_once() -> None:
@@ -108,3 +125,40 @@ def test_raw_scores_have_the_interval_of_their_items() -> None:
     half = 1.959964 * share.std(ddof=1) / ITEMS**0.5
     assert table["mean"].to_numpy() == pytest.approx(np.full(6, share.mean()))
     assert (table["high"] - table["low"]).to_numpy() == pytest.approx(np.full(6, 2 * half))
+
+
+def test_verdicts_are_those_of_the_texts_origin(tmp_path: Path) -> None:
+    spec, lab = load_study("in-vivo"), bc.load_lab("smoke")
+    assert isinstance(spec, ReproductionSpec)
+    study = Study(spec, spec.at_size(smoke=True), read_published(""), tmp_path)
+    folder = bc.make_mixes(lab, tmp_path / "lab").folder
+    scan = _laboratory._scan(study, lab, folder, 1)
+    verdicts = _laboratory._judgements(study, lab, folder, 1, scan).frame
+    texts = {
+        (mix.name, row["id"]): row
+        for mix in lab.mixes
+        for line in (folder / f"texts/base-1/{mix.name}.jsonl").read_text("utf-8").splitlines()
+        for row in [json.loads(line)]
+    }
+    for row in verdicts.itertuples():
+        text = texts[row.source, row.document]
+        same = text["kind"] in ("exact", "semantic") and text["item"] == row.item
+        assert row.is_duplicate == same
+    assert 0 < verdicts["is_duplicate"].sum() < len(verdicts)
+    # Equal texts are one match; that of each judged item with duplicates is found.
+    exact = verdicts[(verdicts["source"] == "exact-4") & (verdicts["is_duplicate"] == 1)]
+    judged = {text["item"] for text in texts.values()} & set(verdicts["item"])
+    assert len(exact) == len(judged) > 0
+
+
+def test_probabilities_are_by_the_source_that_a_mix_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = pd.DataFrame({"benchmark": ["sums", "sums"], "item": ["a", "b"]})
+    lab = SimpleNamespace(mixes=[SimpleNamespace(name=name) for name in ("x", "y")])
+    none = np.array([[[0.9, 0.2], [0.5, 0.4]], [[0.7, 0.0], [0.5, 0.2]]])  # draw, item, source
+    weighed = SimpleNamespace(items=items, sources=("y", "x"), none_by_source=none)
+    monkeypatch.setattr(bc, "item_contamination", lambda scan, curve: weighed, raising=False)
+    scan: Any = None
+    x, y = _laboratory._by_mix(lab, scan, scan)  # type: ignore[arg-type]
+    assert (set(x["mix"]), set(y["mix"])) == ({"x"}, {"y"})
+    assert x["p"].tolist() == pytest.approx([0.9, 0.7])
+    assert y["p"].tolist() == pytest.approx([0.2, 0.5])

@@ -58,7 +58,7 @@ def test_defaults() -> None:
         (HEAD + EXACT, "mixes: none has kind = 'clean'; at least one is needed, the twin"),
         (HEAD + CLEAN + EXACT + EXACT, "mixes: two have the name 'exact-2'; give each its own"),
         (HEAD + CLEAN + EXACT.replace("exact-2", "CLEAN"), "two have the name 'clean'"),
-        (HEAD + CLEAN + EXACT.replace("exact-2", "base"),
+        (HEAD + CLEAN + EXACT.replace("exact-2", "Base"),
          "mixes: 'base' is the name of what precedes them; choose another"),
         (HEAD + CLEAN + EXACT.replace("copies = 2", "copies = 21"),
          r"mixes: 'exact-2' has 105 duplicates \(5 items × 21 copies\) in 100 texts; at most 20"
