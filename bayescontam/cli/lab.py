@@ -364,6 +364,7 @@ def truth(
     with stage(not quiet, "comparing"):
         from bayescontam.lab.training_runs import read_lab
         from bayescontam.lab.truth import (
+            CURVE,
             TRUTH,
             clean_accuracy,
             lab_truth,
@@ -372,7 +373,8 @@ def truth(
         )
 
         effects = lab_truth(folder, level=level, measure=accuracy)
-        answers, twin = read_accuracies(folder, accuracy), read_lab(folder).twin
+        spec, answers = read_lab(folder), read_accuracies(folder, accuracy)
+        twin = spec.twin
     if output == "csv":
         put_csv(effects)
     elif output == "json":
@@ -387,6 +389,7 @@ def truth(
             [
                 "se: error from the spread of bases. item_se: that of new items within bases.",
                 truth_sentence(effects, level),
+                *([f"Effects at each epoch: {quoted(folder / CURVE)}"] * spec.training.checkpoints),
                 f"Next: bayescontam lab report {quoted(folder)} --out lab.html",
             ]
         )

@@ -24,7 +24,7 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.lab.answer import answer_probabilities, generate, load
 from bayescontam.lab.grading import grade_replies
 from bayescontam.lab.mix import BASE, COVARIATES, ITEMS
-from bayescontam.lab.train import SETTINGS, is_finished
+from bayescontam.lab.train import EPOCHS, SETTINGS, is_finished
 from bayescontam.lab.training_runs import Run, check_device, lab_runs, read_lab, run_folder
 from bayescontam.parallel import run_tasks
 from bayescontam.specs.lab import LabSpec
@@ -36,6 +36,8 @@ COLUMNS = (
     "duplicate_kind", "copies", "half", "p",
 )  # fmt: skip
 """Columns of the responses."""
+CHECKPOINT_COLUMNS = ("checkpoint", "run")
+"""Further ones of a lab with checkpoints, as fits read them: the epoch, and the mix."""
 _KEY = b"bayescontam"
 _HALF_WRITTEN = (".*.????????.part", "base-*/.*.????????.part")
 
@@ -45,6 +47,8 @@ class _Task:
     """A model that is to answer."""
 
     run: Run  # the training that made it
+    name: str  # of the model: that of its training, and "@" and the epoch before the last one
+    epoch: int | None  # after which it was stored; None in a lab without checkpoints
     model: Path  # its folder
     answers: Path  # file of its answers
     key: str  # hash of what the answers depend on
@@ -65,14 +69,15 @@ def answer_lab(
     Each model gets the items of the benchmark and of the control, as often and at the temperature
     that the lab's spec states. Its answers are stored whole or not at all: the same call resumes
     after a kill, and ends with the same rows. Models whose training is not finished are left for
-    a later call.
+    a later call. Of a lab with checkpoints the models after each epoch answer, all in the same
+    way.
 
     Parameters
     ----------
     folder : path
         Folder of a lab with models that `train_lab` trained. It gets
         ``answers/base-0/NAME.parquet`` for each model, with the replies, and, once all models
-        have answered, ``responses.csv``.
+        have answered, ``responses.csv``. ``NAME@1.parquet`` is of the checkpoint after epoch 1.
     engine : {"local", "ray"}, default "local"
         Worker processes on this machine, or a Ray cluster.
     jobs : int, optional
@@ -93,6 +98,8 @@ def answer_lab(
         n_correct, n_trials, contamination, base, mix, duplicate_kind, copies, half, p``. A table of
         responses, as `read_responses` reads it; ``p`` is the probability of the answer at the
         lab's temperature, without the noise of samples, and missing where tests grade programs.
+        With checkpoints there are also ``checkpoint``, the epoch from 1 on, and ``run``, the mix;
+        names of models end in ``@1``, … for the epochs before the last one.
         ``attrs["left"]`` is the number of models that are not trained yet.
 
     Raises
@@ -121,7 +128,7 @@ def answer_lab(
     with claimed_folder(place, "run", "answers", lambda: True, _HALF_WRITTEN), on_disk(place):
         for parent in dict.fromkeys(task.answers.parent for task in tasks):
             make_folder(parent)
-        todo = {task.run.name: task for task in tasks if not _is_done(task)}
+        todo = {task.name: task for task in tasks if not _is_done(task)}
         make = partial(_make_worker, str(lab), device)
         running = run_tasks(make, todo, engine=engine, jobs=jobs, address=address, gpus=gpus)
         with (
@@ -131,7 +138,7 @@ def answer_lab(
             for _ in results:
                 advance(1)
         table = _responses(lab, tasks)
-        left = len(spec.mixes) * spec.training.bases - len(tasks)
+        left = len(spec.mixes) * spec.training.bases * len(_epochs(spec)) - len(tasks)
         if not left:
             write_table(lab / RESPONSES, table)
     table.attrs["left"] = left
@@ -158,9 +165,20 @@ def _tasks(lab: Path, spec: LabSpec) -> list[_Task]:
         model = run_folder(lab, run)
         if run.mix != BASE and is_finished(model):
             settings = (model / SETTINGS).read_bytes()
-            key = sha256(f"{spec.hash} {items} {sha256(settings)}".encode())
-            found.append(_Task(run, model, lab / ANSWERS / f"{run.name}.parquet", key))
+            for epoch in _epochs(spec):
+                # The last one is the model of the training, with or without checkpoints.
+                early = epoch is not None and epoch < spec.training.epochs
+                name = f"{run.name}@{epoch}" if early else run.name
+                at = model / EPOCHS / str(epoch) if early else model
+                depends = f"{spec.hash} {items} {sha256(settings)}{f' {epoch}' if early else ''}"
+                path, key = lab / ANSWERS / f"{name}.parquet", sha256(depends.encode())
+                found.append(_Task(run, name, epoch, at, path, key))
     return found
+
+
+def _epochs(spec: LabSpec) -> Sequence[int | None]:
+    """Return the epochs after which models of a lab answer; None: there are no checkpoints."""
+    return range(1, spec.training.epochs + 1) if spec.training.checkpoints else [None]
 
 
 def _is_done(task: _Task) -> bool:
@@ -204,7 +222,7 @@ def _answers(
         )  # fmt: skip
     # Of its own for each model: with common samples twins would be less independent than a
     # table of responses claims.
-    seed = int(stream(spec.seed, "lab replies", task.run.name).integers(2**31))
+    seed = int(stream(spec.seed, "lab replies", task.name).integers(2**31))
     replies = generate(
         loaded, questions, k=settings.k, temperature=settings.temperature, seed=seed,
         longest=settings.longest, device=device,
@@ -212,7 +230,7 @@ def _answers(
     right, wrong = grade_replies(replies, items, settings)
     return pd.DataFrame(
         {
-            "model": task.run.name, "base": f"base-{task.run.base}", "mix": task.run.mix,
+            "model": task.name, "base": f"base-{task.run.base}", "mix": task.run.mix,
             "benchmark": [item["benchmark"] for item in items],
             "item": [item["item"] for item in items],
             "half": [item["half"] for item in items],
@@ -231,7 +249,12 @@ def _write(task: _Task, table: pd.DataFrame) -> None:
 
 def _responses(lab: Path, tasks: Sequence[_Task]) -> pd.DataFrame:
     """Return the answers of models with the contamination of their items."""
-    parts = [pd.read_parquet(task.answers).drop(columns="replies") for task in tasks]
+    parts = []
+    for task in tasks:
+        part = pd.read_parquet(task.answers).drop(columns="replies")
+        if task.epoch is not None:
+            part = part.assign(checkpoint=task.epoch, run=task.run.mix)
+        parts.append(part)
     keys = ["mix", "benchmark", "item"]
     names = dict.fromkeys(keys, str)
     covariates = pd.read_csv(lab / COVARIATES, dtype=names, keep_default_na=False)
@@ -240,4 +263,4 @@ def _responses(lab: Path, tasks: Sequence[_Task]) -> pd.DataFrame:
     table = rows.merge(known, on=keys, how="left", validate="many_to_one")
     # Only of items with duplicates: fits take a kind of clean rows for one more kind.
     table["duplicate_kind"] = table["kind"].where(table["contamination"] > 0, "")
-    return table[[*COLUMNS]]
+    return table[[*COLUMNS, *(name for name in CHECKPOINT_COLUMNS if name in table)]]

@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 
 LOSSES = "losses.csv"
 """File of the loss of each epoch in the folder of a finished training."""
+EPOCHS = "epochs"
+"""Folder, in that of a training, of the models after the epochs before the last one."""
 SETTINGS, _PART = "training.json", ".model.part"
-_CHECKPOINTS = "epoch-*.pt"
+_STATES = "epoch-*.pt"
 _DIGEST = 64
-"""Bytes at the start of a checkpoint: the hash of the others."""
+"""Bytes at the start of a state: the hash of the others."""
 _BETAS = (0.9, 0.98)
 """Decays of AdamW's averages; with 0.999 some seeds learn the form of problems and no answers."""
 _NUMBERS = 1 << 26
@@ -78,15 +80,16 @@ def train_model(
     rate: float = 2e-3,
     warmup: int = 100,
     seed: int = 0,
+    checkpoints: bool = False,
     device: str = "cpu",
     progress: bool = False,
 ) -> Trained:
     r"""Train a model on texts, or resume the training that a folder holds.
 
     AdamW with a rate that rises over the warm-up and falls as a cosine to zero; the loss is the
-    cross-entropy of all tokens, the end of each text among them. After every epoch a checkpoint
-    is written, of which the last two are left until the training is finished. A training that
-    was killed resumes from the last whole one and ends with the same weights, bit by bit, on the
+    cross-entropy of all tokens, the end of each text among them. After every epoch the state of
+    the training is written, and the last two are left until it is finished. A training that was
+    killed resumes from the last whole one and ends with the same weights, bit by bit, on the
     same device and versions of libraries: order and dropout depend on seed and epoch only, and
     torch computes with one thread, so that sums do not depend on the machine's load. The folder
     of a finished training is returned as it is.
@@ -99,7 +102,7 @@ def train_model(
     folder : path
         New or empty, or that of the same training. It receives model and tokenizer as
         transformers loads them, ``losses.csv`` (epoch, loss, and with a penalty kl),
-        ``training.json`` (the settings) and, while it trains, the checkpoints.
+        ``training.json`` (the settings) and, while it trains, its state.
     start : str or path, optional
         Model to start from: the folder of a training or of any causal language model, or a name
         on the Hugging Face hub, which is looked up in the cache first. Default: a new one with
@@ -126,6 +129,9 @@ def train_model(
         Steps over which the rate rises, but never more than a fifth of all steps.
     seed : int
         Seed of initial weights, orders and dropout. Twins have the same.
+    checkpoints : bool, default False
+        Whether the model after each epoch but the last is stored too: ``epochs/1``, ``epochs/2``,
+        …, which transformers loads. Weights do not depend on it.
     device : str
         Where torch computes: ``cpu``, ``cuda``, ….
     progress : bool, default False
@@ -159,6 +165,8 @@ def train_model(
         "kl": kl, "lora": lora and lora.model_dump(), "seed": check_seed(seed), "device": device,
         "texts": sha256(json.dumps(list(texts)).encode()),
     }  # fmt: skip
+    if checkpoints:  # else left out: trainings of before this setting stay valid
+        settings |= {"checkpoints": True}
     _check(settings)
     make: Callable[[], tuple[Any, Any]]
     if start is not None:
@@ -186,7 +194,7 @@ def train_model(
         _check_record(out, settings)
         if training is not None:
             training.run(out, progress=progress)
-        _remove_checkpoints(out, but=0)  # a kill may have come before
+        _remove_states(out, but=0)  # a kill may have come before
         return read_trained(out)
 
 
@@ -199,7 +207,7 @@ def read_trained(folder: Path) -> Trained:
 
 def is_finished(folder: Path) -> bool:
     """Return whether a folder holds a finished training, and nothing of how it came about."""
-    return (folder / WEIGHTS).exists() and not any(folder.glob(_CHECKPOINTS))
+    return (folder / WEIGHTS).exists() and not any(folder.glob(_STATES))
 
 
 class _Training:
@@ -222,13 +230,16 @@ class _Training:
         self._found: list[list[float]] = []  # loss and, with its penalty, divergence
 
     def run(self, folder: Path, *, progress: bool) -> None:
-        """Train from the last whole checkpoint to the end, and write the model."""
+        """Train from the last whole state to the end, and write the model."""
         self._resume(folder)
         left = self._settings["epochs"] - len(self._found)
         with progress_bar(progress, "train", left, "epochs") as advance:
             for _ in range(left):
                 self._run_epoch()
-                self._write_checkpoint(folder)
+                # Before the state, from which a training that is killed resumes.
+                if self._settings.get("checkpoints"):
+                    self._write_epoch(folder)
+                self._write_state(folder)
                 advance(1)
         self._write_model(folder)
 
@@ -294,9 +305,9 @@ class _Training:
         return float(self._settings["rate"] * rise * (1 + math.cos(math.pi * step / steps)) / 2)
 
     def _resume(self, folder: Path) -> None:
-        """Load the state of the last whole checkpoint, if there is one."""
+        """Load the last whole state, if there is one."""
         torch = self._torch
-        for path in sorted(folder.glob(_CHECKPOINTS), reverse=True):
+        for path in sorted(folder.glob(_STATES), reverse=True):
             content = path.read_bytes()
             if sha256(content[_DIGEST:]).encode() != content[:_DIGEST]:
                 continue  # the machine crashed before all of it was on the disk
@@ -308,8 +319,8 @@ class _Training:
             self._found = state["found"]
             return
 
-    def _write_checkpoint(self, folder: Path) -> None:
-        """Write the state, whole or not at all, and remove all checkpoints but the last two."""
+    def _write_state(self, folder: Path) -> None:
+        """Write the state, whole or not at all, and remove all but the last two."""
         state = {
             "weights": {name: weight.detach() for name, weight in self._weights.items()},
             "optimiser": self._optimiser.state_dict(),
@@ -320,7 +331,20 @@ class _Training:
         content = memory.getvalue()
         with atomic_path(folder / f"epoch-{len(self._found):06d}.pt") as part:
             part.write_bytes(sha256(content).encode() + content)
-        _remove_checkpoints(folder, but=2)
+        _remove_states(folder, but=2)
+
+    def _write_epoch(self, folder: Path) -> None:
+        """Write the model after an epoch that is not the last one, whole or not at all."""
+        epoch, model = len(self._found), self._model
+        if epoch == self._settings["epochs"]:
+            return
+        if self._settings["lora"]:
+            model = copy.deepcopy(model)  # merged adapters cannot be taken out to the bit
+        place = folder / EPOCHS / str(epoch)
+        place.parent.mkdir(exist_ok=True)
+        with self._saved(model, folder) as part:
+            shutil.rmtree(place, ignore_errors=True)  # of a run that was killed before its state
+            part.replace(place)
 
     def _write_model(self, folder: Path) -> None:
         """Write losses, tokenizer and model, the weights last."""
@@ -330,14 +354,20 @@ class _Training:
         ]
         lines = [",".join(map(str, row)) + "\n" for row in [names, *rows]]
         write_text(folder / LOSSES, "".join(lines))
-        part = folder / _PART
-        shutil.rmtree(part, ignore_errors=True)
-        try:
-            save_model(self._model, self._tokenizer, part)
+        with self._saved(self._model, folder) as part:
             for path in sorted(part.iterdir(), key=lambda path: path.name == WEIGHTS):
                 if path.is_dir():
                     shutil.rmtree(folder / path.name, ignore_errors=True)
                 path.replace(folder / path.name)
+
+    @contextlib.contextmanager
+    def _saved(self, model: Any, folder: Path) -> Iterator[Path]:
+        """Give a temporary folder with a model and its tokenizer; remove what is left in it."""
+        part = folder / _PART
+        shutil.rmtree(part, ignore_errors=True)
+        try:
+            save_model(model, self._tokenizer, part)
+            yield part
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
@@ -364,8 +394,8 @@ def _check_record(folder: Path, settings: Mapping[str, Any]) -> None:
     path = folder / SETTINGS
     if not path.exists():
         write_json(path, settings)
-    found = read_json(path)
-    other = [f"{name} {found.get(name)}" for name in settings if found.get(name) != settings[name]]
+    found, names = read_json(path), dict.fromkeys([*settings, "checkpoints"])
+    other = [f"{name} {found.get(name)}" for name in names if found.get(name) != settings.get(name)]
     if other:
         raise UsageError(
             f"{printable(folder)}: holds a training with other settings ({', '.join(other)});"
@@ -373,9 +403,9 @@ def _check_record(folder: Path, settings: Mapping[str, Any]) -> None:
         )
 
 
-def _remove_checkpoints(folder: Path, but: int) -> None:
-    """Remove all checkpoints but the last ones."""
-    paths = sorted(folder.glob(_CHECKPOINTS))
+def _remove_states(folder: Path, but: int) -> None:
+    """Remove all states but the last ones."""
+    paths = sorted(folder.glob(_STATES))
     for path in paths[: len(paths) - but]:
         path.unlink()
 

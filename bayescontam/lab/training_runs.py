@@ -62,7 +62,7 @@ def train_lab(
     First come the bases, where the spec has ``[pretraining]``, then all mixes, each from the
     weights of its base. Initial weights and the order of texts depend on the seed of the spec and
     the number of the base only, so that twins differ in their texts alone. A run that was killed
-    resumes each training from its last checkpoint, and ends with the same bytes on one kind of
+    resumes each training from its last whole epoch, and ends with the same bytes on one kind of
     device, however many jobs there are. Finished trainings are not repeated.
 
     Parameters
@@ -70,7 +70,8 @@ def train_lab(
     folder : path
         Folder of a lab, as `make_mixes` writes it. It receives ``models/base-0/NAME`` for each
         base and mix, and ``models/base-0/base`` for what precedes them: each a folder that
-        transformers loads, with ``losses.csv``. See `train_model`.
+        transformers loads, with ``losses.csv``. Where the lab has checkpoints, ``epochs/1``, … in
+        the folder of a mix are the models before the last epoch. See `train_model`.
     engine : {"local", "ray"}
         Processes of this machine, or actors of a Ray cluster, of which all machines see the folder
         under the same path.
@@ -227,6 +228,7 @@ def _train(spec: LabSpec, folder: Path, device: str, start: str, run: Run) -> No
     options: dict[str, Any] = own.model_dump(include={"epochs", "batch", "rate", "warmup"})
     if run.mix != BASE:
         options |= {"lora": spec.training.lora, "kl": spec.training.kl}
+        options |= {"checkpoints": spec.training.checkpoints}
     if run.mix != BASE and spec.pretraining is not None:
         base = run_folder(folder, Run(run.base, BASE))
         while not is_finished(base):  # by another worker, or the one that replaces it

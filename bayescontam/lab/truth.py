@@ -26,6 +26,8 @@ COLUMNS = ("model", "base", "mix", "benchmark", "item", "half", "p")
 """Columns of the table of answers."""
 TRUTH = "truth.csv"
 """File of the effects, in the folder of a lab."""
+CURVE = "curve.csv"
+"""File of the effects at each epoch, in the folder of a lab with checkpoints."""
 type Measure = Literal["auto", "probability", "replies"]
 """What of answers counts: see `read_accuracies`."""
 
@@ -148,6 +150,10 @@ def lab_truth(
 ) -> pd.DataFrame:
     """Estimate the true effects of the mixes of a lab, and write them to ``truth.csv``.
 
+    Models are compared after their last epoch. Of a lab with checkpoints the effects at each epoch
+    are written to ``curve.csv`` (epoch, mix, benchmark, effect, estimate, low, high), against the
+    clean twins at the same epoch.
+
     Parameters
     ----------
     folder : path
@@ -183,6 +189,9 @@ def lab_truth(
     spec = read_lab(lab)
     effects = truth_of(read_accuracies(lab, measure), spec, level=level)
     with on_disk(lab / TRUTH):
+        if spec.training.checkpoints:
+            every = read_accuracies(lab, measure, every_epoch=True)
+            write_table(lab / CURVE, curve_of(every, spec, level=level))
         write_table(lab / TRUTH, effects)
     return effects
 
@@ -194,6 +203,16 @@ def truth_of(answers: pd.DataFrame, spec: LabSpec, *, level: float = 0.95) -> pd
     effects.insert(1, "kind", [mixes[name].kind for name in effects["mix"]])
     effects.insert(2, "copies", [mixes[name].copies for name in effects["mix"]])
     return effects
+
+
+def curve_of(answers: pd.DataFrame, spec: LabSpec, *, level: float = 0.95) -> pd.DataFrame:
+    """Return the effects of the mixes at each epoch, from the answers of all checkpoints."""
+    parts = [
+        twin_effects(own, clean=spec.twin, level=level).assign(epoch=epoch)
+        for epoch, own in answers.groupby("checkpoint")
+    ]
+    names = ["epoch", *_CELL, "effect", "estimate", "low", "high"]
+    return pd.concat(parts, ignore_index=True)[names]
 
 
 def truth_sentence(effects: pd.DataFrame, level: float = 0.95) -> str:
@@ -236,8 +255,13 @@ def truth_sentence(effects: pd.DataFrame, level: float = 0.95) -> str:
     )
 
 
-def read_accuracies(folder: Path, measure: Measure = "auto") -> pd.DataFrame:
-    """Return the responses of a lab, with the accuracy on each item as ``p``."""
+def read_accuracies(
+    folder: Path, measure: Measure = "auto", *, every_epoch: bool = False
+) -> pd.DataFrame:
+    """Return the responses of a lab, with the accuracy on each item as ``p``.
+
+    Those of checkpoints before the last epoch are left out, unless `every_epoch`.
+    """
     check_choice("measure", measure, Measure)
     spec = read_lab(folder)
     if not (folder / RESPONSES).is_file():
@@ -245,12 +269,15 @@ def read_accuracies(folder: Path, measure: Measure = "auto") -> pd.DataFrame:
             f"{printable(folder)}: not all models have answered; run: bayescontam lab answer"
             f" {printable(folder)}"
         )
-    names = dict.fromkeys(("model", "benchmark", "item", "base", "mix", "half"), str)
+    names = dict.fromkeys(("model", "benchmark", "item", "base", "mix", "half", "run"), str)
     table = pd.read_csv(
         folder / RESPONSES, dtype=names, keep_default_na=False, na_values={"p": [""]}
     )
     if measure == "replies" or (measure == "auto" and spec.answers.grade != "exact"):
         table["p"] = table["n_correct"] / table["n_trials"]
+    if spec.training.checkpoints and not every_epoch:
+        last = table["checkpoint"] == spec.training.epochs
+        table = table[last].reset_index(drop=True)
     return table
 
 

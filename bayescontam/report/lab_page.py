@@ -17,8 +17,10 @@ from bayescontam._text import printable
 from bayescontam.lab.mix import BASE, RECORD
 from bayescontam.lab.training_runs import read_lab, read_losses
 from bayescontam.lab.truth import (
+    EFFECTS,
     Measure,
     clean_accuracy,
+    curve_of,
     read_accuracies,
     truth_of,
     truth_sentence,
@@ -34,6 +36,7 @@ from bayescontam.report.plots import (
     PALE,
     SERIES,
     Picture,
+    band,
     finish,
     legend,
     mark,
@@ -75,6 +78,7 @@ class LabResults:
     answers: pd.DataFrame  # as `read_accuracies`
     effects: pd.DataFrame  # as `lab_truth`
     level: float = 0.95
+    curve: pd.DataFrame | None = None  # as `curve_of`, of a lab with checkpoints
 
     @classmethod
     def load(
@@ -84,7 +88,10 @@ class LabResults:
         lab = Path(folder)
         spec, answers = read_lab(lab), read_accuracies(lab, measure)
         effects = truth_of(answers, spec, level=level)
-        return cls(spec, read_json(lab / RECORD), read_losses(lab), answers, effects, level)
+        curve = None
+        if spec.training.checkpoints:
+            curve = curve_of(read_accuracies(lab, measure, every_epoch=True), spec, level=level)
+        return cls(spec, read_json(lab / RECORD), read_losses(lab), answers, effects, level, curve)
 
 
 def write_lab_page(
@@ -143,6 +150,7 @@ def render_lab(results: LabResults) -> str:
             "accuracies": accuracies_picture(results),
             "losses": losses_picture(results),
         },
+        "curves": [curve_picture(results, name) for name in _curved(results)],
         "provenance": provenance_rows(
             {
                 "Lab": f"{spec.name} (SHA-256: {record.get('spec', '')})",
@@ -257,6 +265,50 @@ def effects_picture(results: LabResults) -> Picture:
         " duplicates."
     )
     return finish(figure, "effects", "Dose and effect", f"Effects: {alt}.", caption)
+
+
+def _curved(results: LabResults) -> list[str]:
+    """Return the benchmarks whose effects are known at each epoch."""
+    return [] if results.curve is None else _benchmarks(results.answers)
+
+
+@style()
+def curve_picture(results: LabResults, benchmark: str) -> Picture:
+    """Draw the effects on a benchmark after each epoch."""
+    assert results.curve is not None
+    curve = results.curve[results.curve["benchmark"] == benchmark]
+    effects = [effect for effect in EFFECTS if effect in set(curve["effect"])]
+    figure, axes = panels(
+        effects, 3, 2.5, xlabel="epoch", ylabel="difference of accuracies", sharey=True,
+        sharex=True, alone=0.6,
+    )  # fmt: skip
+    marks = []
+    dashes: dict[str, int] = {}
+    for mix in results.spec.mixes:
+        if mix.name == results.spec.twin:
+            continue
+        look = _line(mix, dashes)
+        for axis, effect in zip(axes, effects, strict=True):
+            own = curve[(curve["mix"] == mix.name) & (curve["effect"] == effect)]
+            axis.plot(own["epoch"], own["estimate"], marker="o", ms=3, **look)
+            band(axis, own["epoch"], own["low"], own["high"], look["color"])
+        marks.append(mark(plain_labels([mix.name])[0], **look))
+    for axis in axes:
+        axis.axhline(0, color=GREY, lw=0.8, zorder=0)
+        axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    legend(figure, marks, 5)
+    label = plain_labels([benchmark])[0]
+    ranges = "; ".join(
+        f"{effect} {numbers(curve.loc[curve['effect'] == effect, 'estimate'])}"
+        for effect in effects
+    )
+    caption = (
+        "Accuracy after each epoch, less that of the clean twins after the same epoch, with"
+        f" {level_text(results.level)} intervals over bases as bands."
+    )
+    name = f"epochs-{_curved(results).index(benchmark)}"
+    alt = f"Effects on {label}: {ranges}."
+    return finish(figure, name, f"Effects by epoch: {label}", alt, caption)
 
 
 @style()

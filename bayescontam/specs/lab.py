@@ -2,7 +2,7 @@
 
 import re
 from string import Template
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -203,6 +203,10 @@ class Training(Block, use_attribute_docstrings=True):
     """Weight of the Kullback-Leibler divergence from the model before its training, per token."""
     lora: Lora | None = None
     """Low-rank adapters; default: all weights are trained."""
+    checkpoints: bool = False
+    """Whether the model after each epoch is stored too, so that it can answer."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"checkpoints"})
 
 
 class Answers(Block, use_attribute_docstrings=True):

@@ -27,12 +27,13 @@ from tests.support.small_lab import (
     SEEN,
     SPEC,
     answered_lab,
+    checkpointed_lab,
     trained_lab,
     write_spec,
 )
 
 Run = Callable[..., Done]
-__all__ = ["answered_lab", "trained_lab"]
+__all__ = ["answered_lab", "checkpointed_lab", "trained_lab"]
 
 
 @pytest.fixture
@@ -94,6 +95,16 @@ def test_the_truth_is_a_table_csv_or_json(run: Run, lab: Path) -> None:
     assert "Accuracy of the clean twins (mix clean):" in done.out
     by_replies = run("lab", "truth", lab, "--accuracy", "replies", "--format", "csv")
     assert by_replies.out != done.out
+
+
+def test_the_truth_names_the_file_of_effects_by_epoch(
+    run: Run, lab: Path, checkpointed_lab: Path
+) -> None:
+    shutil.copytree(checkpointed_lab, "epochs")
+    assert "Effects at each epoch: epochs/curve.csv" in run("lab", "truth", "epochs").out
+    done = run("lab", "answer", "epochs", "--jobs", "1")
+    assert "360 responses of 12 models are in epochs/responses.csv." in done.out
+    assert "each epoch" not in run("lab", "truth", lab).out
 
 
 def test_models_that_are_not_trained_are_counted(run: Run, lab: Path) -> None:

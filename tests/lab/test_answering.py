@@ -15,24 +15,34 @@ import pandas as pd
 import pyarrow.parquet
 import pytest
 
-from bayescontam.data.responses import read_responses
+from bayescontam.data.responses import Responses, read_responses
 from bayescontam.errors import DataError, TaskError, UsageError
 from bayescontam.lab.answer import answer_probabilities
-from bayescontam.lab.answering import COLUMNS, answer_lab, questions_of, read_items
+from bayescontam.lab.answering import (
+    CHECKPOINT_COLUMNS,
+    COLUMNS,
+    answer_lab,
+    questions_of,
+    read_items,
+)
 from bayescontam.lab.grading import grade_exact
+from bayescontam.model.auto import compose_spec
+from bayescontam.model.design import make_design
 from tests.support.processes import running
 from tests.support.small_lab import (
     BASES,
     CONTROLS,
+    EPOCHS,
     ITEMS,
     MIXES,
     SEEN,
     K,
     answered_lab,
+    checkpointed_lab,
     trained_lab,
 )
 
-__all__ = ["answered_lab", "trained_lab"]
+__all__ = ["answered_lab", "checkpointed_lab", "trained_lab"]
 
 MODELS = [f"base-{base}/{mix}" for base in range(BASES) for mix in MIXES]
 
@@ -108,6 +118,63 @@ def test_a_finished_run_changes_nothing(answered_lab: Path, tmp_path: Path) -> N
     assert content(folder) == content(answered_lab)
     read = pd.read_csv(folder / "responses.csv", keep_default_na=False)
     pd.testing.assert_frame_equal(table.astype(read.dtypes), read, rtol=1e-12)
+
+
+def test_every_checkpoint_answers(checkpointed_lab: Path) -> None:
+    table = read_responses(checkpointed_lab / "responses.csv").frame
+    assert {*table} == {*COLUMNS, *CHECKPOINT_COLUMNS}
+    runs = [f"base-{base}/{mix}" for base in range(2) for mix in ("clean", "exact-4")]
+    names = [f"{run}{end}" for run in runs for end in ("@1", "@2", "")]
+    assert [*dict.fromkeys(table["model"])] == names
+    assert len(table) == len(names) * (ITEMS + CONTROLS)
+    ends = table["model"].str.partition("@")[2].replace("", str(EPOCHS)).astype(int)
+    assert (table["checkpoint"] == ends).all()
+    assert (table["run"] == table["mix"]).all()
+    files = {path.name for path in (checkpointed_lab / "answers" / "base-1").iterdir()}
+    assert files == {f"{name[7:]}.parquet" for name in names}
+    for end, place in (("@2", "epochs/2"), ("", ".")):
+        stored = pd.read_parquet(checkpointed_lab / "answers" / "base-1" / f"exact-4{end}.parquet")
+        items = read_items(checkpointed_lab)
+        p = answer_probabilities(
+            checkpointed_lab / "models" / "base-1" / "exact-4" / place, questions_of(items),
+            [row["answer"] for row in items], temperature=0.8, ends=True,
+        )  # fmt: skip
+        assert stored["p"].tolist() == p.tolist()
+
+
+def test_answers_of_another_epoch_are_not_used(checkpointed_lab: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(checkpointed_lab, tmp_path / "lab"))
+    one, other, last = (
+        folder / "answers" / "base-0" / f"clean{end}.parquet" for end in ("@1", "@2", "")
+    )
+    one.write_bytes(other.read_bytes())
+    last.unlink()
+    table = answer_lab(folder, jobs=1)
+    assert content(folder) == content(checkpointed_lab)
+    read = pd.read_csv(folder / "responses.csv", keep_default_na=False)
+    pd.testing.assert_frame_equal(table.astype(read.dtypes), read, rtol=1e-12)
+    assert table.attrs["left"] == 0
+    (folder / "models" / "base-1" / "clean" / "model.safetensors").unlink()
+    (folder / "responses.csv").unlink()
+    assert answer_lab(folder, jobs=1).attrs["left"] == EPOCHS
+    assert not (folder / "responses.csv").exists()
+
+
+def test_a_fit_takes_checkpoints_for_a_walk_along_each_run(checkpointed_lab: Path) -> None:
+    responses = read_responses(checkpointed_lab / "responses.csv")
+    spec, _ = compose_spec(responses)
+    assert (spec.ability.lineage, spec.ability.checkpoints) == ("base", "walk")
+    lineage = make_design(spec, responses).lineage
+    assert lineage is not None
+    assert {*lineage.run} == {
+        f"base-{base}, {mix}" for base in range(2) for mix in ("clean", "exact-4")
+    }
+    assert lineage.walk is not None
+    starts, steps = lineage.walk
+    assert starts.sum(axis=0).tolist() == [EPOCHS] * 4  # models of each run
+    np.testing.assert_allclose(steps.sum(axis=0), [2, 1] * 4)  # those after each step
+    none = Responses.from_frame(responses.frame.drop(columns=[*CHECKPOINT_COLUMNS]))
+    assert compose_spec(none)[0].ability.checkpoints == "independent"
 
 
 @pytest.mark.slow

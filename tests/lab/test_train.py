@@ -22,6 +22,7 @@ from tests.support.tiny_models import gpt2
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+safetensors = pytest.importorskip("safetensors.torch")
 
 SUMS = [f"{a} + {b} = {a + b} ." for a in range(6) for b in range(6)]
 MORE = [*SUMS, *(f"take {a} , add {b} : {a + b}" for a in range(6) for b in range(6))]
@@ -130,7 +131,7 @@ def test_the_divergence_is_that_from_the_start(
     trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By hand, token by token: none at first, then that of the weights after the first step."""
-    monkeypatch.setattr(module, "_remove_checkpoints", lambda *_, **__: None)
+    monkeypatch.setattr(module, "_remove_states", lambda *_, **__: None)
     options: dict[str, Any] = {"epochs": 2, "batch": len(MORE), "start": trained.folder}
     found = train(tmp_path / "more", kl=0.7, **options)
     content = (found.folder / "epoch-000001.pt").read_bytes()
@@ -280,8 +281,86 @@ def test_an_interruption_in_every_epoch_changes_nothing(
     assert content(tmp_path / "torn") == content(expected.folder)
 
 
-def test_a_torn_checkpoint_is_not_used(trained: Trained, tmp_path: Path) -> None:
-    """As after a crash of the machine: the last checkpoint is cut off, or full of zeros."""
+@pytest.mark.parametrize("lora", [False, True])
+def test_the_model_after_each_epoch_is_stored(
+    trained: Trained, adapted: Trained, published: Path, tmp_path: Path, lora: bool
+) -> None:
+    """They are what a training is that stops there, and the end is the same without them."""
+    options = {"start": published, **LORA} if lora else {}
+    found = train(tmp_path / "all", checkpoints=True, **options)
+    own, expected = content(found.folder), content((adapted if lora else trained).folder)
+    record = json.loads(own.pop("training.json"))
+    assert record == {**json.loads(expected.pop("training.json")), "checkpoints": True}
+    last = {name: data for name, data in own.items() if not name.startswith("epochs/")}
+    assert last == expected
+    epochs = sorted(path.name for path in (found.folder / "epochs").iterdir())
+    assert epochs == ["1", "2", "3", "4"]
+    assert len({own[f"epochs/{epoch}/{WEIGHTS}"] for epoch in epochs} | {own[WEIGHTS]}) == 5
+    # The state after an epoch is known from a training that is interrupted in the next one.
+    interrupt(tmp_path / "part", 2, **options)
+    stored = (tmp_path / "part" / "epoch-000002.pt").read_bytes()
+    state = torch.load(io.BytesIO(stored[64:]), weights_only=True)["weights"]
+    weights = load_model(str(found.folder / "epochs" / "2"))[0].state_dict()
+    if lora:
+        weights = adapters_of(found.folder / "epochs" / "2" / ADAPTER)
+        state = {name.replace(".default.", "."): value for name, value in state.items()}
+    assert {*weights} == {*state}
+    assert all(torch.equal(weights[name], value) for name, value in state.items())
+
+
+def adapters_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = safetensors.load_file(folder / "adapter_model.safetensors")
+    return found
+
+
+def test_stored_adapters_are_merged(published: Path, tmp_path: Path) -> None:
+    """By hand: the weights of the start and alpha / rank times the product of the adapters."""
+    place = train(tmp_path / "all", start=published, checkpoints=True, **LORA).folder / "epochs/2"
+    start, merged = (load_model(str(path))[0].state_dict() for path in (published, place))
+    adapters = adapters_of(place / ADAPTER)
+    name = "transformer.h.0.attn.c_attn"
+    down, up = (adapters[f"base_model.model.{name}.lora_{x}.weight"] for x in "AB")
+    expected = start[f"{name}.weight"] + 4 * (up @ down).T  # GPT-2 has weights transposed
+    assert not torch.equal(start[f"{name}.weight"], expected)
+    assert torch.allclose(merged[f"{name}.weight"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_kills_change_no_stored_epoch(published: Path, tmp_path: Path, lora: bool) -> None:
+    """In each epoch, between a model and its state, and while a model is written."""
+    options: dict[str, Any] = {"checkpoints": True}
+    options |= {"start": published, **LORA} if lora else {}
+    whole, torn = train(tmp_path / "whole", **options).folder, tmp_path / "torn"
+    for epoch in range(OPTIONS["epochs"]):
+        interrupt(torn, epoch, **options)
+        done = {path.name for path in torn.glob("epochs/*")}
+        assert done == {str(n) for n in range(1, epoch + 1)}
+        for step, target in ((module._Training, "_write_state"), (module, "save_model")):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(step, target, fail)
+                with pytest.raises(KeyboardInterrupt):
+                    train(torn, **options)
+        (torn / ".model.part").mkdir()  # what a kill leaves
+        (torn / ".model.part" / "config.json").write_text("half")
+    train(torn, **options)
+    assert content(torn) == content(whole)
+
+
+def fail(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_training_has_checkpoints_from_its_first_epoch_on(tmp_path: Path) -> None:
+    interrupt(tmp_path / "with", 1, checkpoints=True)
+    with pytest.raises(UsageError, match=r"other settings \(checkpoints True\); repeat these"):
+        train(tmp_path / "with")
+    interrupt(tmp_path / "without", 1)
+    with pytest.raises(UsageError, match=r"other settings \(checkpoints None\); repeat these"):
+        train(tmp_path / "without", checkpoints=True)
+
+
+def test_a_torn_state_is_not_used(trained: Trained, tmp_path: Path) -> None:
+    """As after a crash of the machine: the last state is cut off, or full of zeros."""
     torn = tmp_path / "torn"
     for damage in (lambda data: data[:-100], lambda data: data[:-4000] + bytes(4000)):
         interrupt(torn, 3)
@@ -294,9 +373,7 @@ def test_a_torn_checkpoint_is_not_used(trained: Trained, tmp_path: Path) -> None
         shutil.rmtree(torn)
 
 
-def test_a_kill_before_the_checkpoints_are_removed_leaves_none(
-    trained: Trained, tmp_path: Path
-) -> None:
+def test_a_kill_before_the_states_are_removed_leaves_none(trained: Trained, tmp_path: Path) -> None:
     shutil.copytree(trained.folder, tmp_path / "late")
     (tmp_path / "late" / "epoch-000005.pt").write_bytes(b"state")
     assert not is_finished(tmp_path / "late")
@@ -319,7 +396,7 @@ def largest_file(size: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("step", "size", "others"),
     [
-        ("_write_checkpoint", 9000, set()),
+        ("_write_state", 9000, set()),
         ("_write_model", 9000, {"losses.csv"}),  # half of the weights
         ("_write_model", 20, set()),
     ],

@@ -17,9 +17,17 @@ from bayescontam.lab.truth import (
     truth_sentence,
     twin_effects,
 )
-from tests.support.small_lab import BASES, BENCHMARKS, K, answered_lab, trained_lab
+from tests.support.small_lab import (
+    BASES,
+    BENCHMARKS,
+    EPOCHS,
+    K,
+    answered_lab,
+    checkpointed_lab,
+    trained_lab,
+)
 
-__all__ = ["answered_lab", "trained_lab"]
+__all__ = ["answered_lab", "checkpointed_lab", "trained_lab"]
 
 KEYS = ["mix", "benchmark", "effect"]
 
@@ -199,6 +207,31 @@ def test_replies_count_where_requested_or_where_the_grade_needs_them(lab: Path) 
     row = rows_of(lab_truth(lab, measure="replies"))[0]
     expected = brute_force(table.assign(p=share), row["mix"], row["benchmark"], row["effect"])
     assert row["estimate"] == pytest.approx(expected["estimate"])
+
+
+def test_effects_at_each_epoch_are_against_the_twins_then(
+    checkpointed_lab: Path, tmp_path: Path
+) -> None:
+    lab = Path(shutil.copytree(checkpointed_lab, tmp_path / "lab"))
+    found = lab_truth(lab, level=0.9)
+    table, curve = pd.read_csv(lab / "responses.csv"), pd.read_csv(lab / "curve.csv")
+    names = ["epoch", "mix", "benchmark", "effect", "estimate", "low", "high"]
+    assert list(curve) == names
+    assert len(curve) == 7 * EPOCHS
+    for row in rows_of(curve):
+        own = table[table["checkpoint"] == row["epoch"]]
+        expected = brute_force(own, row["mix"], row["benchmark"], row["effect"])
+        for name in ("estimate", "low", "high"):
+            assert row[name] == pytest.approx(expected[name], abs=1e-12)
+    last = curve[curve["epoch"] == EPOCHS].reset_index(drop=True)
+    pd.testing.assert_frame_equal(last[names[1:]], found[names[1:]])
+    assert set(read_accuracies(lab)["checkpoint"]) == {EPOCHS}
+    assert curve.groupby(names[1:4])["estimate"].nunique().eq(EPOCHS).all()
+
+
+def test_without_checkpoints_there_is_no_curve(lab: Path) -> None:
+    lab_truth(lab)
+    assert not (lab / "curve.csv").exists()
 
 
 def test_clean_accuracy_is_by_base_with_its_spread(lab: Path) -> None:

@@ -11,15 +11,23 @@ from bayescontam.lab.truth import clean_accuracy, truth_of, truth_sentence
 from bayescontam.report.lab_page import (
     LabResults,
     accuracies_picture,
+    curve_picture,
     effects_picture,
     losses_picture,
     render_lab,
     write_lab_page,
 )
 from tests.support.pages import Parsed, is_drawn
-from tests.support.small_lab import BASES, BENCHMARKS, MIXES, answered_lab, trained_lab
+from tests.support.small_lab import (
+    BASES,
+    BENCHMARKS,
+    MIXES,
+    answered_lab,
+    checkpointed_lab,
+    trained_lab,
+)
 
-__all__ = ["answered_lab", "trained_lab"]
+__all__ = ["answered_lab", "checkpointed_lab", "trained_lab"]
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +123,25 @@ def test_one_base_has_no_intervals(results: LabResults) -> None:
     one = replace(results, answers=answers, losses=losses, effects=truth_of(answers, results.spec))
     text = Parsed(render_lab(one)).text
     assert "With one base there are no intervals." in text
+
+
+def test_effects_by_epoch_are_drawn_where_there_are_checkpoints(
+    checkpointed_lab: Path, html: str
+) -> None:
+    results = LabResults.load(checkpointed_lab)
+    assert results.curve is not None
+    # So large that the alternative texts show more than zeros.
+    results = replace(results, curve=results.curve.assign(estimate=lambda t: t["estimate"] * 1000))
+    page = render_lab(results)
+    for benchmark in BENCHMARKS:
+        picture = curve_picture(results, benchmark)
+        assert is_drawn(picture)
+        assert picture.uri in page
+        effect = "control" if benchmark == "clock" else "direct"
+        own = results.curve.query(f"benchmark == '{benchmark}' and effect == '{effect}'")
+        low, high = (f"{end:.2f}" for end in (own["estimate"].min(), own["estimate"].max()))
+        assert low != high
+        assert f"{effect} {low} to {high}" in picture.alt
+    assert [page.count(f'id="picture-epochs-{k}"') for k in range(4)] == [1, 1, 1, 0]
+    assert '<a href="#epochs">' in page
+    assert "Effects by epoch" not in html

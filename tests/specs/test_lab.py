@@ -1,5 +1,7 @@
 """Labs: those that ship are whole, and faults are named."""
 
+import hashlib
+import json
 from itertools import chain
 
 import pytest
@@ -27,6 +29,20 @@ def test_the_shipped_labs_are_whole() -> None:
     kinds = {mix.kind for mix in load_lab("arithmetic").mixes}
     assert kinds == {"clean", "near", "exact", "semantic"}
     assert load_lab("smoke").texts <= 500
+
+
+def test_folders_of_before_checkpoints_stay_valid() -> None:
+    """Without them the hash is that of a spec which does not know the key."""
+    lab = LabSpec.parse(HEAD + CLEAN, "mine.toml")
+    content = lab.model_dump()
+    assert content["training"].pop("checkpoints") is False
+    before = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    off, on = (
+        LabSpec.parse(f"{HEAD}{CLEAN}[training]\ncheckpoints = {value}\n", "mine.toml")
+        for value in ("false", "true")
+    )
+    assert (lab.hash, off.hash) == (before, before)
+    assert on.hash != before
 
 
 @pytest.mark.parametrize("key", keys_of(LabSpec), ids=lambda key: key.block + key.name)

@@ -30,6 +30,20 @@ pretraining = {{ texts = 300, epochs = 3, batch = 16, rate = 1e-2 }}
 training = {{ bases = {BASES}, epochs = 2, batch = 16, rate = 1e-2 }}
 answers = {{ k = {K}, temperature = 0.8 }}
 """
+EPOCHS = 3
+CHECKPOINTED = f"""
+summary = "Models of one layer, stored after each epoch."
+seed = 3
+texts = 60
+arithmetic = {{ items = {ITEMS}, controls = {CONTROLS}, own_share = 0.8 }}
+mixes = [
+    {{ name = "clean", kind = "clean" }},
+    {{ name = "exact-4", kind = "exact", copies = 4 }},
+]
+model = {{ layers = 1, width = 16, heads = 2 }}
+training = {{ bases = 2, epochs = {EPOCHS}, batch = 16, rate = 1e-2, checkpoints = true }}
+answers = {{ k = {K}, temperature = 0.8 }}
+"""
 _made: dict[str, Path] = {}
 
 
@@ -61,3 +75,16 @@ def answered_lab(trained_lab: Path, tmp_path_factory: pytest.TempPathFactory) ->
         answer_lab(folder, jobs=1)
         _made["answered"] = folder
     return _made["answered"]
+
+
+@pytest.fixture(scope="session")
+def checkpointed_lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a lab whose checkpoints have answered, not to be written to."""
+    pytest.importorskip("transformers")
+    if "checkpointed" not in _made:
+        folder = tmp_path_factory.mktemp("checkpointed") / "lab"
+        make_mixes(LabSpec.parse(CHECKPOINTED, "checkpointed.toml"), folder)
+        train_lab(folder, jobs=1)
+        answer_lab(folder, jobs=1)
+        _made["checkpointed"] = folder
+    return _made["checkpointed"]
