@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from itertools import product
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
@@ -182,7 +182,8 @@ class ReproductionSpec(WholeSpec):
     seed: Annotated[int, Field(ge=0)] = 1
     settings: dict[str, Any] = Field(default_factory=dict)
     full: dict[str, Any] = Field(default_factory=dict)
-    smoke: dict[str, Any] = Field(default_factory=dict)
+    smoke: dict[str, Any] = Field(default={})
+    LATER: ClassVar[frozenset[str]] = frozenset({"smoke"})
 
     def at_size(self, full: bool = False, smoke: bool = False) -> dict[str, Any]:
         """Return the settings, with those of the size that is requested in their place."""
