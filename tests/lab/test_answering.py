@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -180,24 +180,6 @@ def test_a_fit_takes_checkpoints_for_a_walk_along_each_run(checkpointed_lab: Pat
 @pytest.mark.slow
 def test_workers_find_what_one_process_does(answered_lab: Path, lab: Path) -> None:
     answer_lab(lab, jobs=2)
-    assert content(lab) == content(answered_lab)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    ray = pytest.importorskip("ray")
-    ray.init(
-        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-    )
-    yield
-    ray.shutdown()
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_ray_finds_what_one_process_does(answered_lab: Path, lab: Path) -> None:
-    answer_lab(lab, engine="ray", jobs=2)
     assert content(lab) == content(answered_lab)
 
 
