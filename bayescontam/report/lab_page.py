@@ -128,8 +128,9 @@ def render_lab(results: LabResults) -> str:
     """Return the page of a lab as HTML."""
     spec, record = results.spec, results.record
     effects = results.effects
+    name = str(record.get("name", spec.name))  # the folder's own file has one name in every lab
     content = {
-        "lab_name": printable(spec.name),
+        "lab_name": printable(name),
         "summary": printable(spec.summary, 400),
         "description": paragraphs(spec.description),
         "size": _size(results),
@@ -153,7 +154,7 @@ def render_lab(results: LabResults) -> str:
         "curves": [curve_picture(results, name) for name in _curved(results)],
         "provenance": provenance_rows(
             {
-                "Lab": f"{spec.name} (SHA-256: {record.get('spec', '')})",
+                "Lab": f"{name} (SHA-256: {record.get('spec', '')})",
                 "Seed": str(spec.seed),
                 "Files": ", ".join(f"{k} {v.get('sha256', '')[:12]}"
                                    for k, v in record.get("files", {}).items()),
