@@ -74,6 +74,10 @@ CASES = {
         "duplicates plant grids-corpus.jsonl --duplicates made.jsonl --out p > p/truth.csv"
     ),
     "recall": "recall scan/finished --truth grids-truth.csv",
+    "lab list": "lab list",
+    "lab show": "lab show smoke",
+    "lab keys": "lab keys",
+    "lab mix": "lab mix smoke --out lab --quiet > lab/covariates.csv",
     "study list": "study list",
     "study show": "study show sbc-single",
     "study show of a published one": "study show arc-decomposition",
@@ -241,8 +245,11 @@ def test_each_command_has_a_case() -> None:
         "demo ",
         "judge llm ",
         *(f"import {tool} " for tool in IMPORTS),
+        # Of models that are trained: tests/cli/test_lab.py holds what these print.
+        *(f"lab {verb} " for verb in ("train", "answer", "truth", "report", "task")),
+        *(f"lab {verb} " for verb in ("traces", "near")),
     ]
-    groups = {"", "import", "judge", "models", "corpora", "duplicates", "study"}
+    groups = {"", "import", "judge", "models", "corpora", "duplicates", "study", "lab"}
     lacking = [
         verb
         for verb in VERBS
