@@ -388,7 +388,7 @@ def truth(
         print_lines(
             [
                 "se: error from the spread of bases. item_se: that of new items within bases.",
-                truth_sentence(effects, level),
+                truth_sentence(effects, answers, level),
                 *([f"Effects at each epoch: {quoted(folder / CURVE)}"] * spec.training.checkpoints),
                 f"Next: bayescontam lab report {quoted(folder)} --out lab.html",
             ]
@@ -417,7 +417,9 @@ def report(
 
         results = write_lab_page(folder, out, level=level, measure=accuracy)
     if not quiet:
-        print_lines([truth_sentence(results.effects, level), f"Wrote {printable(out)}."])
+        print_lines(
+            [truth_sentence(results.effects, results.answers, level), f"Wrote {printable(out)}."]
+        )
 
 
 @app.command(

@@ -123,13 +123,14 @@ def encode_texts(tokenizer: Any, texts: Sequence[str], longest: int | None) -> l
     faults = []
     for row, ids in enumerate(encoded, start=1):
         if not 1 <= len(ids) <= most:
-            cause = f"{{}} tokens; allowed are 1 to {most:,}, as an end follows"
+            cause = f"length in tokens is {{}}; allowed are 1 to {most:,}, as an end follows"
             problem = cause.replace("{}", f"{len(ids):,}")
             faults.append(Fault("texts", problem, row, cause=cause, value=f"{len(ids):,}"))
         elif not marks.isdisjoint(ids):
             faults.append(Fault("texts", lacking, row))
     if faults or not encoded:
-        raise DataError(faults or [Fault("texts", "none; a training needs at least one")])
+        advice = "Shorten or split what does not fit."
+        raise DataError(faults or [Fault("texts", "none; a training needs at least one")], advice)
     return [[*start, *ids, end] for ids in encoded]
 
 

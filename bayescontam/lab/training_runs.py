@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,9 +18,9 @@ from bayescontam._progress import progress_bar
 from bayescontam._random import stream
 from bayescontam._runs import claimed_folder, read_json
 from bayescontam._text import printable
-from bayescontam.errors import UsageError
+from bayescontam.errors import DataError, UsageError
 from bayescontam.lab.arithmetic import vocabulary
-from bayescontam.lab.mix import BASE, ITEMS, MODELS, RECORD, SPEC
+from bayescontam.lab.mix import BASE, ITEMS, MODELS, RECORD, SPEC, TEXTS
 from bayescontam.lab.models import Shape
 from bayescontam.lab.tokenizers import piece_tokenizer, word_tokenizer
 from bayescontam.lab.train import SETTINGS, is_finished, read_trained, steady, train_model
@@ -244,11 +245,17 @@ def _train(spec: LabSpec, folder: Path, device: str, start: str, run: Run) -> No
     make_folder(place.parent)
     seed = int(stream(spec.seed, "lab training", run.base).integers(2**31))
     texts = list(_texts(folder, run))
-    train_model(texts, place, **options, seed=seed, device=device)
+    try:
+        train_model(texts, place, **options, seed=seed, device=device)
+    except DataError as error:
+        file = str(folder / TEXTS / f"{run.name}.jsonl")
+        raise DataError(
+            [replace(each, file=file) for each in error.faults], error.advice
+        ) from error
 
 
 def _texts(folder: Path, run: Run) -> Iterator[str]:
-    return (str(row["text"]) for row in _read_lines(folder / "texts" / f"{run.name}.jsonl"))
+    return (str(row["text"]) for row in _read_lines(folder / TEXTS / f"{run.name}.jsonl"))
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -31,6 +31,8 @@ CURVE = "curve.csv"
 type Measure = Literal["auto", "probability", "replies"]
 """What of answers counts: see `read_accuracies`."""
 
+FEWEST = 0.02
+"""Accuracy, or share of failures, below which no mix shows what duplicates do."""
 _CELL = ["mix", "benchmark"]
 _ITEM = ["base", "benchmark", "item"]
 _TABLE = "table of answers"
@@ -215,13 +217,18 @@ def curve_of(answers: pd.DataFrame, spec: LabSpec, *, level: float = 0.95) -> pd
     return pd.concat(parts, ignore_index=True)[names]
 
 
-def truth_sentence(effects: pd.DataFrame, level: float = 0.95) -> str:
+def truth_sentence(effects: pd.DataFrame, answers: pd.DataFrame, level: float = 0.95) -> str:
     """Return the largest total effect of duplicates in words, and of what it consists.
+
+    Models that solve next to nothing, or next to everything, can show no effect: then that is
+    what is said, as "none" and "none could show" must not look alike.
 
     Parameters
     ----------
     effects : pandas.DataFrame
         As from `lab_truth`.
+    answers : pandas.DataFrame
+        What they follow from, as from `read_accuracies`.
     level : float, default 0.95
         Coverage of the intervals.
 
@@ -234,6 +241,15 @@ def truth_sentence(effects: pd.DataFrame, level: float = 0.95) -> str:
     totals = [row for row in rows if row["effect"] == "total"]
     if not totals:
         return "No mix has duplicates of a benchmark that models have answered."
+    solved = answers[answers["half"] != "control"].groupby(["mix", "benchmark"])["p"].mean()
+    for what, share in (("solve", solved.max()), ("fail", 1 - solved.min())):
+        if share < FEWEST:
+            few = "less than 0.1 %" if share < 0.001 else f"at most {100 * share:.1f} %"
+            return (
+                f"No effect can show: the models {what} {few} of the items of"
+                " any benchmark with duplicates. Effects of 0 mean nothing here; let models learn"
+                f" {'more, on more background' if what == 'solve' else 'harder items'}."
+            )
     largest = max(totals, key=lambda row: abs(row["estimate"]))
     said = {
         row["effect"]: f"{number(row['estimate'])} {interval(row['low'], row['high'])}".rstrip()

@@ -134,7 +134,7 @@ def render_lab(results: LabResults) -> str:
         "summary": printable(spec.summary, 400),
         "description": paragraphs(spec.description),
         "size": _size(results),
-        "verdict": truth_sentence(effects, results.level),
+        "verdict": truth_sentence(effects, results.answers, results.level),
         "mixes": [*_mix_rows(results)],
         "clean": _clean_rows(results),
         "benchmarks": _benchmarks(results.answers),

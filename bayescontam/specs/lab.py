@@ -346,8 +346,8 @@ class LabSpec(WholeSpec):
             if needed > self.texts:
                 raise ValueError(
                     f"mixes: '{mix.name}' has {needed:,} duplicates ({exposed:,} items"
-                    f" × {mix.copies:,} copies) in {self.texts:,} texts; at most"
-                    f" {self.texts // exposed:,} copies fit"
+                    f" × {mix.copies:,} copies) in {self.texts:,} texts; allowed are"
+                    f" {self.texts // exposed:,} copies at most"
                 )
         return exposed
 

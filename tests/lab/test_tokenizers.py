@@ -87,7 +87,9 @@ def test_texts_have_a_start_if_the_tokenizer_sets_one_and_an_end() -> None:
     begun.bos_token = "<s>"
     assert start_tokens(begun) == [mark]
     assert encode_texts(begun, ["1 + 1"], 5) == [[*begun.encode("1 + 1"), 2]]
-    with pytest.raises(DataError, match="row 1: 3 tokens; allowed are 1 to 2, as an end follows"):
+    with pytest.raises(
+        DataError, match="row 1: length in tokens is 3; allowed are 1 to 2, as an end"
+    ):
         encode_texts(begun, ["1 + 1"], 4)
 
 
@@ -102,7 +104,7 @@ def test_what_cannot_be_encoded_is_named() -> None:
     lacking = "rows 2, 3: has '<pad>', '<unk>', '<end>' or words that are no tokens"
     with pytest.raises(DataError, match=lacking):
         encode_texts(words, ["1 + 1", "1 + twelve", "1 <end> 1"], None)
-    many = "rows 1, 3: 0, 4 tokens; allowed are 1 to 3, as an end follows"
+    many = "rows 1, 3: length in tokens is 0, 4; allowed are 1 to 3, as an end follows"
     with pytest.raises(DataError, match=many):
         encode_texts(words, [" ", "1 + 1", "1 + 1 ="], 4)
     with pytest.raises(DataError, match="texts: none; a training needs at least one"):

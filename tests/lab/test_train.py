@@ -425,8 +425,13 @@ def test_a_full_disk_is_named_and_the_training_resumes(
     ("texts", "options", "error", "message"),
     [
         ([], {}, DataError, "texts: none; a training needs at least one"),
-        (["1 + 1", " "], {}, DataError, "texts: row 2: 0 tokens; allowed are 1 to 1,023"),
-        (["a " * 1024], {}, DataError, "row 1: 1,024 tokens; allowed"),
+        (
+            ["1 + 1", " "],
+            {},
+            DataError,
+            "texts: row 2: length in tokens is 0; allowed are 1 to 1,023",
+        ),
+        (["a " * 1024], {}, DataError, "row 1: length in tokens is 1,024; allowed"),
         (SUMS, {"tokenizer": word_tokenizer(SUMS[:-1])}, DataError, "row 36: has '<pad>', .* or"),
         (SUMS, {"epochs": 0}, UsageError, "training: got epochs 0; allowed is more than 0"),
         (SUMS, {"rate": float("nan")}, UsageError, "training: got rate nan"),
@@ -448,7 +453,9 @@ def test_what_cannot_be_trained_is_named_and_leaves_no_folder(
 
 def test_what_does_not_fit_the_start_is_named(published: Path, tmp_path: Path) -> None:
     texts = [*MORE, "1 + 1 + 1 + 1 + 1 + 1", "1 + 1 + 1 + 1 + 1 + 1 +", "2 " * 13]
-    message = "texts: rows 74, 75: 12, 13 tokens; allowed are 1 to 11, as an end follows"
+    message = (
+        "texts: rows 74, 75: length in tokens is 12, 13; allowed are 1 to 11, as an end follows"
+    )
     with pytest.raises(DataError, match=message):
         train(tmp_path / "model", texts, start=published)
     with pytest.raises(UsageError, match="start: has its own shape and tokenizer; leave these out"):

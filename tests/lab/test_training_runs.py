@@ -369,7 +369,7 @@ def test_a_text_that_does_not_fit_is_named(tmp_path: Path) -> None:
     name = gpt2(MIXTURES["clean"], tmp_path / "gpt2")
     lab = made_lab(tmp_path / "lab", f"model = {{ name = '{name}' }}\n{TRAINING}")
     with pytest.raises(
-        DataError, match="texts: rows 1, 2, 3, 4, 5 and 4 more: has '<pad>', '<unk>"
+        DataError, match=r"base-0/\w+\.jsonl: rows 1, 2, 3, 4, 5 and 4 more: has '<pad>', '<unk>"
     ):
         train_lab(lab, jobs=1)
 

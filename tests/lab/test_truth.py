@@ -281,18 +281,38 @@ def some_effects(**changes: object) -> pd.DataFrame:
     return pd.DataFrame(rows).assign(**changes)
 
 
+SOME = pd.DataFrame(
+    {"mix": ["clean", "exact-1"], "benchmark": "b", "half": "seen", "p": [0.4, 0.6]}
+)
+
+
 def test_the_sentence_is_about_the_largest_effect_of_duplicates() -> None:
-    assert truth_sentence(some_effects(), 0.9) == (
+    assert truth_sentence(some_effects(), SOME, 0.9) == (
         "Training on items of 'b' in other words, 4 times each, changes accuracy on it by 0.400"
         " [0.350, 0.450] in all: by 0.300 [0.250, 0.350] on items that were not trained on"
         " (spillover), and by 0.200 [0.150, 0.250] more on those that were (direct). Intervals of"
         " 90 % are over 4 bases."
     )
     only = some_effects()[lambda table: table["kind"] == "exact"]
-    assert "as they are, once each, changes accuracy" in truth_sentence(only)
-    assert truth_sentence(some_effects(low=-1.0)).endswith("over 4 bases. None excludes zero.")
+    assert "as they are, once each, changes accuracy" in truth_sentence(only, SOME)
+    assert truth_sentence(some_effects(low=-1.0), SOME).endswith(
+        "over 4 bases. None excludes zero."
+    )
     assert "With one base there" in truth_sentence(
-        some_effects(low=float("nan"), high=float("nan"))
+        some_effects(low=float("nan"), high=float("nan")), SOME
     )
     none = some_effects()[lambda table: table["kind"] == "near"]
-    assert truth_sentence(none).startswith("No mix has duplicates")
+    assert truth_sentence(none, SOME).startswith("No mix has duplicates")
+
+
+@pytest.mark.parametrize(
+    ("p", "beginning"),
+    [
+        ([0.0, 0.0], "No effect can show: the models solve less than 0.1 % of the items of any"),
+        ([0.001, 0.019], "No effect can show: the models solve at most 1.9 % of the items"),
+        ([0.985, 0.999], "No effect can show: the models fail at most 1.5 % of the items"),
+        ([0.001, 0.021], "Training on items of 'b'"),
+    ],
+)
+def test_no_effect_and_none_that_could_show_differ(p: list[float], beginning: str) -> None:
+    assert truth_sentence(some_effects(), SOME.assign(p=p)).startswith(beginning)

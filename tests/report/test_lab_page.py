@@ -91,7 +91,7 @@ def test_mixes_are_counted(html: str, results: LabResults) -> None:
 def test_the_head_states_size_and_finding(html: str, results: LabResults) -> None:
     text = Parsed(html).text
     assert "15 models (3 bases × 5 mixes), 60 texts each, 24 items of which 12 are exposed" in text
-    assert truth_sentence(results.effects) in text
+    assert truth_sentence(results.effects, results.answers) in text
     assert 'summary = "Models of one layer that hardly learn."' in text
 
 

@@ -77,8 +77,8 @@ def test_defaults() -> None:
         (HEAD + CLEAN + EXACT.replace("exact-2", "Base"),
          "mixes: 'base' is the name of what precedes them; choose another"),
         (HEAD + CLEAN + EXACT.replace("copies = 2", "copies = 21"),
-         r"mixes: 'exact-2' has 105 duplicates \(5 items × 21 copies\) in 100 texts; at most 20"
-         " copies fit"),
+         r"mixes: 'exact-2' has 105 duplicates \(5 items × 21 copies\) in 100 texts; allowed are"
+         " 20 copies at most"),
         (HEAD + CLEAN + EXACT.replace("copies = 2", ""), "kind = 'exact' needs copies = 1 or more"),
         (HEAD + CLEAN + "copies = 3", "kind = 'clean' has no duplicates; got copies = 3, not 0"),
         (HEAD + CLEAN + EXACT.replace("copies = 2", "copies = -1"), "copies: got -1; allowed is 0"),
