@@ -13,7 +13,6 @@ from bayescontam.published.study import Study
 ITEM = ["benchmark", "item"]
 PAIR = [*ITEM, "source", "document", "chunk"]
 JUDGE = "origin"
-_EMBEDDERS = {"hashing": 'model = "hashing"\n', "minilm": ""}
 
 
 def trained(study: Study) -> tuple[bc.LabSpec, Path, pd.DataFrame]:
@@ -65,17 +64,25 @@ def responses_of(answers: pd.DataFrame, contamination: pd.Series) -> bc.Response
 
 
 def scanned(study: Study, lab: bc.LabSpec, folder: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return `base, mix, benchmark, item, p`: the probability of a duplicate by the scan."""
-    parts, notes = [], []
-    for base in range(lab.training.bases):
-        scan = _scan(study, lab, folder, base)
-        curve = study.curve(
-            f"texts-{base}", scan, _judgements(study, lab, folder, base, scan),
-            draws=study.settings["draws"], tune=study.settings["tune"],
-        )  # fmt: skip
-        failed = [check for check in curve.checks() if check.outcome is bc.Outcome.FAILED]
-        notes += [f"The curve of base {base} failed '{c.name}': {c.sentence}" for c in failed]
-        parts += [table.assign(base=f"base-{base}") for table in _by_mix(lab, scan, curve)]
+    """Return `base, mix, benchmark, item, p`: the probability of a duplicate by the scan.
+
+    Matches of one base are judged, and the curve that they give weighs those of all.
+    """
+    scans = [_scan(study, lab, folder, base) for base in range(lab.training.bases)]
+    curve = study.curve(
+        "texts", scans[0], _judgements(study, lab, folder, scans[0]),
+        draws=study.settings["draws"], tune=study.settings["tune"],
+    )  # fmt: skip
+    notes = [
+        f"The curve failed '{check.name}': {check.sentence}"
+        for check in curve.checks()
+        if check.outcome is bc.Outcome.FAILED
+    ]
+    parts = [
+        table.assign(base=f"base-{base}")
+        for base, scan in enumerate(scans)
+        for table in _by_mix(lab, scan, curve)
+    ]
     return pd.concat(parts, ignore_index=True), notes
 
 
@@ -98,8 +105,7 @@ def _scan(study: Study, lab: bc.LabSpec, folder: Path, base: int) -> bc.Scan:
     # Of every item all duplicates of all mixes are listed, and background beside them.
     copies = sum(mix.copies for mix in lab.mixes)
     lines += ["[chunking]", "min_tokens = 1", "[search]", f"top_k = {2 * copies + 100}"]
-    if embedder := _EMBEDDERS[study.settings["embedder"]]:
-        lines += ["[embedding]", embedder]
+    lines += ["[embedding]", f'model = "{study.settings["embedder"]}"']
     return bc.run_scan(
         bc.Manifest.parse("\n".join(lines), "manifest.toml"), study.folder / "scans" / str(base),
         base=study.folder, device="cpu", replace=True, progress=study.progress,
@@ -119,20 +125,18 @@ def _benchmark(study: Study, folder: Path, name: str) -> Path:
     return path
 
 
-def _judgements(
-    study: Study, lab: bc.LabSpec, folder: Path, base: int, scan: bc.Scan
-) -> bc.Judgements:
-    """Return verdicts by the origin of texts on matches of some of the items."""
+def _judgements(study: Study, lab: bc.LabSpec, folder: Path, scan: bc.Scan) -> bc.Judgements:
+    """Return verdicts by the origin of texts on matches of some of the items of the first base."""
     origin = {}
     for mix in lab.mixes:
-        path = folder / "texts" / f"base-{base}" / f"{mix.name}.jsonl"
+        path = folder / "texts" / "base-0" / f"{mix.name}.jsonl"
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             if row["kind"] in ("exact", "semantic"):
                 origin[mix.name, row["id"]] = row["item"]
     pairs = pd.concat([scan.matches, scan.tail]).drop_duplicates(PAIR)
     pairs = pairs.sort_values([*ITEM, "cosine"], ascending=[True, True, False], kind="stable")
-    rng = study.stream("judged", base)
+    rng = study.stream("judged")
     items = scan.items["item"].to_numpy()
     chosen = set(rng.permutation(items)[: round(study.settings["judged_items"] * len(items))])
     pairs = pairs[pairs["item"].isin(chosen)]

@@ -202,7 +202,7 @@ def _misses(cells: pd.DataFrame) -> pd.DataFrame:
 def _headline(cells: pd.DataFrame, spread: pd.DataFrame) -> str:
     exposed = cells[cells["with duplicates"]]
     parts = []
-    for way in _ways(cells):
+    for way in reversed(_ways(cells)):  # what is to be believed comes first, raw scores last
         own = exposed[exposed["way"] == way]
         error = float(np.sqrt(((own["mean"] - own["truth"]) ** 2).mean()))
         parts.append(f"{way} {coverage(_widened(own))[0]:.0%} (off by {error:.3f})")

@@ -25,7 +25,7 @@ from bayescontam.evidence.item_matches import (
     Matches,
     draw_occurrence,
 )
-from bayescontam.evidence.pairs import scan_pairs
+from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.scan.results import Scan
 
 DRAWS = 200
@@ -252,10 +252,12 @@ def _matches(scan: Scan) -> pd.DataFrame:
 
 def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     """Return how many pairs of each item were judged, and called duplicates by most judges."""
-    verdicts = first_runs(curve.judged).groupby(list(PAIR), observed=True)["is_duplicate"].mean()
+    pairs = scan_pairs(scan)
+    judged = of_these_texts(first_runs(curve.judged), pairs)
+    verdicts = judged.groupby(list(PAIR), observed=True)["is_duplicate"].mean()
     # Only pairs that the scan holds: the curve may come from another one.
     called = (verdicts > 0.5).rename("judged_duplicates").reset_index()
-    called = called.merge(scan_pairs(scan)[list(PAIR)].drop_duplicates(), on=list(PAIR))
+    called = called.merge(pairs[list(PAIR)].drop_duplicates(), on=list(PAIR))
     grouped = called.groupby(_KEYS, observed=True)["judged_duplicates"]
     return pd.DataFrame({"judged": grouped.size(), "judged_duplicates": grouped.sum()})
 

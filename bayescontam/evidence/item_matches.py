@@ -18,7 +18,7 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve, CurveDraws
 from bayescontam.evidence.curve_model import UNIT, effects, first_runs, seen
-from bayescontam.evidence.pairs import LEAD, scan_pairs
+from bayescontam.evidence.pairs import LEAD, of_these_texts, scan_pairs
 from bayescontam.scan.results import Scan
 from bayescontam.scan.sketch import BINS, bins_of
 
@@ -72,7 +72,7 @@ class Matches:
         self._items = scan.items[_KEYS]
         self._floor = floor
         pairs = scan_pairs(scan).drop_duplicates(_PAIR)
-        judged = first_runs(curve.judged)
+        judged = of_these_texts(first_runs(curve.judged), pairs)
         # The nearest chunk of a document is that which this scan knows.
         known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")["lead"]
         lead = known.fillna(judged["lead"].reset_index(drop=True)).to_numpy(np.int64)

@@ -42,6 +42,8 @@ from bayescontam.scan.results import Scan
 
 BINS = 10
 """Bins of cosine, of equal width, over which chosen pairs are spread."""
+SAME_TEXT = 0.005
+"""Largest difference of two cosines of one pair of texts: devices and precisions differ by less."""
 
 _ITEM = ["benchmark", "item"]
 _KEYS = list(PAIR)
@@ -152,6 +154,18 @@ def positions_in_scan(
     problem = "is judged twice by one judge once its source is filled in; keep one"
     _refuse(again, matched, judgements.source, problem, "")
     return result
+
+
+def of_these_texts(judged: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the judged pairs but for those that are of other texts than a scan's of their names.
+
+    Judgements may come from another corpus, whose documents are numbered alike. What was judged
+    at another cosine than the scan has was another text.
+    """
+    here = pairs[[*_KEYS, "cosine"]].drop_duplicates(_KEYS).rename(columns={"cosine": "here"})
+    known = judged[_KEYS].merge(here, on=_KEYS, how="left")["here"].to_numpy()
+    other = np.abs(known - judged["cosine"].to_numpy(float)) > SAME_TEXT
+    return judged[~other].reset_index(drop=True)
 
 
 def _positions(frame: pd.DataFrame, pairs: pd.DataFrame) -> tuple[IntArray, BoolArray]:

@@ -107,7 +107,9 @@ class Study:
         judged = positions_in_scan(judgements, scan)
         best = scan.matches.groupby(["benchmark", "item"], observed=True)["cosine"].max()
         judged = judged.join(best.rename("best"), on=["benchmark", "item"])
-        key = sha256(pd.util.hash_pandas_object(judged, index=False).to_numpy().tobytes())
+        rows = pd.util.hash_pandas_object(judged, index=False).to_numpy().tobytes()
+        inputs = {**settings, "seed": self.spec.seed, "version": version("bayescontam")}
+        key = sha256(json.dumps(inputs, sort_keys=True).encode() + rows)
         file = f"curve-{name.replace(' ', '-')}-{key[:12]}.nc"
         path = make_folder(self.folder / FITS) / file
         try:

@@ -15,6 +15,7 @@ import xarray as xr
 import bayescontam.data.tables
 from bayescontam.inference.result import Fit
 from tests.cli.conftest import Done
+from tests.support.full_disk import files_up_to
 
 TABLE = "model,benchmark,item,correct\nm,b,i,1\n"
 
@@ -51,14 +52,8 @@ def test_what_ran_out_is_named(
 def test_a_fit_too_large_for_the_disk_is_not_half_written(tmp_path: Path) -> None:
     draws = np.random.default_rng(1).normal(size=10**5)
     tree = xr.DataTree.from_dict({"/posterior": xr.Dataset({"x": ("draw", draws)})})
-    resource = pytest.importorskip("resource")
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
-    try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            Fit(tree).to_netcdf(tmp_path / "o.nc")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with files_up_to(50_000), pytest.raises(OSError, match="File too large") as caught:
+        Fit(tree).to_netcdf(tmp_path / "o.nc")
     assert caught.value.errno == errno.EFBIG
     assert list(tmp_path.iterdir()) == []

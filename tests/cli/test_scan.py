@@ -3,14 +3,12 @@
 import os
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +25,7 @@ from tests.support.corpora import (
     write_items,
     write_records,
 )
+from tests.support.full_disk import files_up_to
 
 Run = Callable[..., Done]
 HERE = ("--jobs", "1", "--device", "cpu")
@@ -268,17 +267,6 @@ def test_ready_vectors_need_no_embedder(run: Run, here: Path) -> None:
     np.save(here / "items.npy", rng.normal(size=(4, 8)))
     done = run("scan", "v.toml", "--out", "other", *HERE)
     assert_refused(done, r"items\.npy: holds 4 vectors, the benchmark has 5 items")
-
-
-@contextmanager
-def files_up_to(size: int) -> Iterator[None]:
-    """Let no file grow above a size, as on a disk that is full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def written(folder: Path) -> set[Path]:

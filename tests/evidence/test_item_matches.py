@@ -107,6 +107,16 @@ def test_verdicts_of_several_judges_multiply(scan: Scan) -> None:
     np.testing.assert_allclose(np.exp(q1.called[:, 0, 0]), wanted)
 
 
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_verdict_on_another_text_of_the_same_name_does_not_count(
+    scan: Scan, elsewhere: bool
+) -> None:
+    # Documents of another corpus are numbered alike; what they hold shows in the cosine.
+    said = [judged("q1", "a", 1, cosine=0.9 if not elsewhere else 0.47), judged("q1", "low", 0)]
+    q1 = matches_of(scan, said)["q1"]
+    assert q1.judged.tolist() == [not elsewhere, False, True]
+
+
 def test_the_kind_is_that_of_most(scan: Scan) -> None:
     said = [
         judged("q1", "a", 1, kind="subset"),

@@ -445,7 +445,7 @@ def test_options_that_cannot_be_used_are_refused(files: Path) -> None:
     with pytest.raises(UsageError, match="mixes: 'other-1' has levels 'c'; there are 'a', 'b'"):
         mix(files, levels)
     many = SPEC.replace("copies = 2", "copies = 11", 1)
-    problem = r"mixes: 'exact-2' has 44 duplicates \(4 items × 11 copies\) in 40 texts; at most 10"
+    problem = r"'exact-2' has 44 duplicates \(4 items × 11 copies\) in 40 texts; allowed are 10"
     with pytest.raises(UsageError, match=problem):
         mix(files, many)
     names = SPEC.replace('"garden"', '"<clean documents>"').replace('"made', '"<made')

@@ -2,10 +2,7 @@
 
 import io
 import json
-import resource
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ from bayescontam.lab.models import ADAPTER, WEIGHTS, Shape, identify, load_model
 from bayescontam.lab.tokenizers import piece_tokenizer, word_tokenizer
 from bayescontam.lab.train import Trained, is_finished, train_model
 from bayescontam.specs.lab import Lora
+from tests.support.full_disk import files_up_to
 from tests.support.tiny_models import gpt2
 
 torch = pytest.importorskip("torch")
@@ -382,17 +380,6 @@ def test_a_kill_before_the_states_are_removed_leaves_none(trained: Trained, tmp_
     assert content(tmp_path / "late") == content(trained.folder)
 
 
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Have the system refuse to write more than this to any file, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize(
     ("step", "size", "others"),
     [
@@ -407,7 +394,7 @@ def test_a_full_disk_is_named_and_the_training_resumes(
     out, write = tmp_path / "full", getattr(module._Training, step)
 
     def cramped(*args: Any) -> None:
-        with largest_file(size):
+        with files_up_to(size):
             write(*args)
 
     message = "too large; free some space, then run the same command again: finished work is stored"

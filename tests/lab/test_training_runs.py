@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,10 @@ from bayescontam.lab.training_runs import read_losses, train_lab
 from bayescontam.parallel import ONE_THREAD
 from bayescontam.specs.lab import LabSpec
 from bayescontam.specs.registry import load_lab
+from tests.support.ray_cluster import cluster
 from tests.support.tiny_models import gpt2
+
+__all__ = ["cluster"]
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -188,16 +190,6 @@ def test_a_lab_that_is_killed_at_many_moments_ends_with_the_same_weights(
     files = [{str(path.relative_to(at)) for path in at.rglob("*")} for at in (untrained, lab)]
     assert files[0] == files[1]
     pd.testing.assert_frame_equal(read_losses(untrained), read_losses(lab))
-
-
-@pytest.fixture
-def cluster() -> Iterator[None]:
-    ray = pytest.importorskip("ray")
-    ray.init(
-        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-    )
-    yield
-    ray.shutdown()
 
 
 @pytest.mark.ray

@@ -18,6 +18,9 @@ from bayescontam.errors import DataError, MissingExtraError, TaskError, UsageErr
 from bayescontam.parallel import run_tasks, usable_cores
 from tests.support import workers
 from tests.support.processes import noted, running, wait_for
+from tests.support.ray_cluster import cluster
+
+__all__ = ["cluster"]
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBERS = {f"n{number}": number for number in range(7)}
@@ -47,17 +50,6 @@ def run(request: pytest.FixtureRequest) -> Callable[..., Any]:
     if request.param == "ray":
         request.getfixturevalue("cluster")
     return functools.partial(run_tasks, engine=request.param, jobs=2)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    ray = pytest.importorskip("ray")
-    ray.init(
-        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-    )
-    yield
-    assert ray.is_initialized()  # what tasks did not start they leave alone
-    ray.shutdown()
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 3, None])

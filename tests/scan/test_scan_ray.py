@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,12 @@ from tests.support.corpora import (
     write_items,
     write_records,
 )
+from tests.support.ray_cluster import cluster
 from tests.support.workers import actors
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+__all__ = ["cluster"]
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 
 SHARDS = 24
 
@@ -47,17 +49,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
 def wanted(made: tuple[Path, Manifest]) -> dict[str, bytes]:
     folder, spec = made
     return tables_of(run_scan(spec, folder / "here", base=folder, jobs=1, device="cpu").folder)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    """Start Ray once: otherwise every stage of a scan does."""
-    ray = pytest.importorskip("ray")
-    ray.init(
-        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
-    )
-    yield
-    ray.shutdown()
 
 
 def on_ray(made: tuple[Path, Manifest], name: str) -> Path:

@@ -159,7 +159,7 @@ def make_curve(
     dims = {"benchmark": benchmarks, "source": sources, "judge": [*(judges or {})]}
     coords = {dim: (dim, np.array(names, dtype=object)) for dim, names in dims.items() if names}
     variables["sigma_item"] = (("chain", "draw"), draws.sigma_item[None, :, 0])
-    blank = {"kind": "", "best": 0.9, "cosine": 0.5}
+    blank = {"kind": "", "best": 0.9, "cosine": np.nan}  # not known: of the text of its name
     rows = pd.DataFrame([blank | dict(row) for row in judged], columns=JUDGED)
     shape = Shape(knots=tuple(draws.edges[1:-1]), crowding=crowding)
     spec = CurveSpec(summary="made for a test", shape=shape)
