@@ -142,8 +142,8 @@ def _judgements(study: Study, lab: bc.LabSpec, folder: Path, scan: bc.Scan) -> b
     pairs = pairs[pairs["item"].isin(chosen)]
     best = pairs.groupby(ITEM, observed=True).cumcount() < study.settings["judged"]
     rest = pairs[~best].sample(frac=1, random_state=int(rng.integers(2**31)))
-    tail = rest.groupby(ITEM, observed=True).head(study.settings["tail"])
-    judged = pd.concat([pairs[best], tail])
+    others = rest.groupby(ITEM, observed=True).head(study.settings["others"])
+    judged = pd.concat([pairs[best], others])
     places = zip(judged["source"], judged["document"], judged["item"], strict=True)
     is_duplicate = [int(origin.get((source, text)) == item) for source, text, item in places]
     table = judged[PAIR].assign(judge=JUDGE, is_duplicate=is_duplicate)

@@ -82,6 +82,15 @@ def test_every_base_is_withheld_once() -> None:
     assert in_vivo._folds(Given(), answers()) == [[b] for b in BASES]  # type: ignore[arg-type]
 
 
+def test_the_floor_of_a_scan_is_that_of_clean_models_on_benchmarks_with_duplicates() -> None:
+    table = answers()
+    seeming = table["mix"].map({"clean": 0.1, "clean-2": 0.3, "exact-4": 0.9})
+    seeming[table["benchmark"] == "clock"] = 0.0
+    assert in_vivo._floor(table, seeming, ["clean", "clean-2"], {"sums"}) == pytest.approx(0.2)
+    none = table[table["mix"] == "exact-4"]
+    assert in_vivo._floor(none, seeming[none.index], ["clean", "clean-2"], {"sums"}) == "zero"
+
+
 def cells(**columns: Any) -> pd.DataFrame:
     """Return two cells of each way, one of which misses by 0.1."""
     rows = [
@@ -132,12 +141,12 @@ def test_verdicts_are_those_of_the_texts_origin(tmp_path: Path) -> None:
     assert isinstance(spec, ReproductionSpec)
     study = Study(spec, spec.at_size(smoke=True), read_published(""), tmp_path)
     folder = bc.make_mixes(lab, tmp_path / "lab").folder
-    scan = _laboratory._scan(study, lab, folder, 1)
-    verdicts = _laboratory._judgements(study, lab, folder, 1, scan).frame
+    scan = _laboratory._scan(study, lab, folder, 0)
+    verdicts = _laboratory._judgements(study, lab, folder, scan).frame
     texts = {
         (mix.name, row["id"]): row
         for mix in lab.mixes
-        for line in (folder / f"texts/base-1/{mix.name}.jsonl").read_text("utf-8").splitlines()
+        for line in (folder / f"texts/base-0/{mix.name}.jsonl").read_text("utf-8").splitlines()
         for row in [json.loads(line)]
     }
     for row in verdicts.itertuples():
