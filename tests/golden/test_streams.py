@@ -42,6 +42,7 @@ SEEDED: dict[str, tuple[tuple[str | int, ...], tuple[int, int]]] = {
     "('generated')": (('generated',), (926570395, 210678736)),
     "('implied')": (('implied',), (960617262, 521409559)),
     "('integration')": (('integration',), (3248571863, 3006235441)),
+    "('judged')": (('judged',), (991866090, 2733538751)),
     "('judged', …)": (('judged', 3), (1096355229, 1428926709)),
     "('kappa', …, …)": (('kappa', 3, 3), (1764458197, 3044006361)),
     "('lab background', …)": (('lab background', 3), (2646742546, 1679386125)),
