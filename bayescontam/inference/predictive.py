@@ -171,6 +171,14 @@ class Prediction:
         """All responses that the model was built for."""
         return Rows.of(self.built, self.draws)
 
+    @cached_property
+    def repeats(self) -> likelihood.Repeats | None:
+        """The density of repeated trials as a table, by which the model was sampled, if it was."""
+        own = self.rows.guess if self.rows.guess.ndim == 1 else None
+        if own is None or self.draws.eta is not None:
+            return None
+        return likelihood.plan_repeats(self.built.design, self.built.terms, own)
+
     def center(self, rows: IntArray) -> FloatArray:
         """Return log-odds without model-by-item effects, dims (draw, rows)."""
         return predictor(*self._seen(rows))
@@ -194,6 +202,13 @@ class Prediction:
         single = rows < self.built.design.n_single
         result = np.empty(center.shape)
         result[:, single] = log_density(self.rows[rows[single]], center[:, single], None)
+        if self.repeats is not None:
+            known, places = self.rows[rows[~single]], rows[~single] - self.built.design.n_single
+            density = self.repeats.log_densities(
+                places, known.k.astype(np.int64), center[:, ~single], self._scale(rows[~single])
+            )
+            result[:, ~single] = density + likelihood.log_choose(known.n, known.k)
+            return result
         guess = self.rows.guess.any()
         width = grid_size(self.draws.sigma_eps, self.rows.n) if guess else NODES
         repeated, step = np.flatnonzero(~single), max(1, CHUNK // (len(center) * width))

@@ -194,25 +194,46 @@ class Repeats:
         """Return the log density of each response without its binomial coefficient."""
         table = self._shared
         spreads, pairs, size = self.coefficients.shape
-        at, weights = _places(pt.arcsinh(spread * self.finer) / SPREAD_STEP, spreads)
+        at, weights = _places(pt.arcsinh(spread * self.finer) / SPREAD_STEP, spreads, pt)
         columns = (weight[:, None, None] * table[at + q] for q, weight in enumerate(weights))
         flat = sum(columns, start=pt.zeros(())).ravel()
         scaled = center / pt.sqrt(1 + spread**2)[slot]
-        at, weights = _places((scaled + REACH) / STEP, size)
+        at, weights = _places((scaled + REACH) / STEP, size, pt)
         at = at + ((slot * pairs + self.first) + pt.cast(k, "int64")) * size
         parts = (weight * flat[at + q] for q, weight in enumerate(weights))
         return sum(parts, start=pt.zeros(()))
 
+    def log_densities(
+        self, rows: IntArray, k: IntArray, center: FloatArray, spread: FloatArray
+    ) -> FloatArray:
+        """Return `log_density` of rows in NumPy, dims (draw, row); `spread` is (draw, row or 1)."""
+        spreads, _, size = self.coefficients.shape
+        row, result = self.first[rows] + k, np.zeros(center.shape)
+        for d, (middle, own) in enumerate(zip(center, spread, strict=True)):
+            layers = _places(np.arcsinh(own * self.finer) / SPREAD_STEP, spreads, np)
+            at, weights = _places((middle / np.sqrt(1 + own**2) + REACH) / STEP, size, np)
+            if len(own) == 1:  # of which the table is interpolated once
+                near = self.coefficients[int(layers[0][0]) : int(layers[0][0]) + 4]
+                table, at = np.tensordot(np.ravel(layers[1]), near, 1).ravel(), at + row * size
+                for q, weight in enumerate(weights):
+                    result[d] += weight * table[at + q]
+                continue
+            for p, layer in enumerate(layers[1]):
+                for q, weight in enumerate(weights):
+                    result[d] += layer * weight * self.coefficients[layers[0] + p, row, at + q]
+        return result
 
-def _places(place: Tensor, size: int) -> tuple[Tensor, list[Tensor]]:
+
+def _places(place: Any, size: int, xp: Any) -> tuple[Any, list[Any]]:
     """Return the first of the four coefficients around places of a spline, and their weights."""
-    place = pt.clip(place + GHOSTS, 1.0, size - 2.001)
-    cell = pt.floor(place)
+    # `xp` is PyTensor's module of tensors, or NumPy.
+    place = xp.clip(place + GHOSTS, 1.0, size - 2.001)
+    cell = xp.floor(place)
     x = place - cell
     y = 1 - x
     xx, yy = x * x, y * y
     weights = [yy * y, 4 - 3 * xx * (2 - x), 4 - 3 * yy * (2 - y), xx * x]
-    return pt.cast(cell, "int64") - 1, [weight / 6 for weight in weights]
+    return cell.astype("int64") - 1, [weight / 6 for weight in weights]
 
 
 def log_densities(n: int, guess: float, spread: float, centers: FloatArray) -> FloatArray:

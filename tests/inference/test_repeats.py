@@ -64,6 +64,29 @@ def test_spread_of_zero_leaves_the_binomial():
     np.testing.assert_allclose(density.eval(mode="FAST_COMPILE"), exact, atol=2e-4)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_arrays_have_the_densities_of_tensors(own):
+    """Some of the rows, of two draws, with a spread for all of them or one for each."""
+    rng, draws, size = np.random.default_rng(4), 2, 30
+    n = rng.choice([3, 8], size)
+    k, guess = rng.binomial(n, 0.6), rng.choice([0.0, 0.25], size)
+    table = Repeats.of(n, guess)
+    assert table is not None
+    rows = np.arange(size)[rng.random(size) < 0.7]
+    center = rng.normal(0, 4, (draws, len(rows)))
+    spread = np.exp(rng.normal(0, 1.5, (draws, len(rows) if own else 1)))
+    found = table.log_densities(rows, k[rows], center, spread)
+    slot = np.zeros(size, dtype=np.int64)
+    slot[rows] = np.arange(len(rows)) if own else 0
+    for d in range(draws):
+        middle = np.zeros(size)
+        middle[rows] = center[d]
+        whole = table.log_density(
+            pt.as_tensor(k), pt.as_tensor(middle), pt.as_tensor(spread[d]), slot
+        )
+        np.testing.assert_allclose(found[d], whole.eval(mode="FAST_COMPILE")[rows], rtol=1e-9)
+
+
 def test_tables_of_hundreds_of_counts_are_not_made():
     sizes = np.arange(2, 60)
     assert Repeats.of(sizes, np.zeros(len(sizes))) is None
