@@ -28,8 +28,8 @@ TOTAL, OF_DIRECT = "genuine_ability", "genuine_ability_direct"
 _FITS: dict[str, tuple[str, str, dict[str, dict[str, Any]], str]] = {
     DIRECT: ("direct", "hierarchical", {}, OF_DIRECT),
     SPILLOVER: ("spillover", "spillover", {}, TOTAL),
-    TWINS: ("twins", "twins", {"contamination": {"kinds": "duplicate_kind"}}, TOTAL),
     SCANNED: ("scanned", "twins", {}, TOTAL),  # a scan's probabilities are of no kind
+    TWINS: ("twins", "twins", {"contamination": {"kinds": "duplicate_kind"}}, TOTAL),
 }
 """Name of the fit, model spec, its changes, and the estimand that is the honest score."""
 _CELL = ["base", "mix", "benchmark"]
