@@ -173,11 +173,11 @@ class Prediction:
 
     @cached_property
     def repeats(self) -> likelihood.Repeats | None:
-        """The density of repeated trials as a table, by which the model was sampled, if it was."""
-        own = self.rows.guess if self.rows.guess.ndim == 1 else None
-        if own is None or self.draws.eta is not None:
+        """Table by which the sampler integrated effects of repeated trials out, if it did."""
+        guess = self.rows.guess
+        if guess.ndim > 1 or self.draws.eta is not None:
             return None
-        return likelihood.plan_repeats(self.built.design, self.built.terms, own)
+        return likelihood.plan_repeats(self.built.design, self.built.terms, guess)
 
     def center(self, rows: IntArray) -> FloatArray:
         """Return log-odds without model-by-item effects, dims (draw, rows)."""
@@ -203,11 +203,12 @@ class Prediction:
         result = np.empty(center.shape)
         result[:, single] = log_density(self.rows[rows[single]], center[:, single], None)
         if self.repeats is not None:
-            known, places = self.rows[rows[~single]], rows[~single] - self.built.design.n_single
+            several = rows[~single]
+            own, place = self.rows[several], several - self.built.design.n_single
             density = self.repeats.log_densities(
-                places, known.k.astype(np.int64), center[:, ~single], self._scale(rows[~single])
+                place, own.k.astype(np.int64), center[:, ~single], self._scale(several)
             )
-            result[:, ~single] = density + likelihood.log_choose(known.n, known.k)
+            result[:, ~single] = density + likelihood.log_choose(own.n, own.k)
             return result
         guess = self.rows.guess.any()
         width = grid_size(self.draws.sigma_eps, self.rows.n) if guess else NODES
