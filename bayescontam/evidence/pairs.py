@@ -157,10 +157,10 @@ def positions_in_scan(
 
 
 def of_these_texts(judged: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the judged pairs but for those that are of other texts than a scan's of their names.
+    """Return the judged pairs without those whose texts in this scan are others of the same name.
 
-    Judgements may come from another corpus, whose documents are numbered alike. What was judged
-    at another cosine than the scan has was another text.
+    Judgements may come from another corpus, whose documents are numbered alike. A pair that was
+    judged at another cosine than it has in this scan was a pair of other texts.
     """
     here = pairs[[*_KEYS, "cosine"]].drop_duplicates(_KEYS).rename(columns={"cosine": "here"})
     known = judged[_KEYS].merge(here, on=_KEYS, how="left")["here"].to_numpy()
