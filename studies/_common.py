@@ -152,17 +152,21 @@ def penalised_regression(
     raise bc.FitError(f"published method: no convergence in {_STEPS} Newton steps; give more tasks")
 
 
-def coverage(rows: pd.DataFrame) -> tuple[float, float]:
+def coverage(rows: pd.DataFrame, together: Sequence[str] = ()) -> tuple[float, float]:
     """Return the share of intervals that hold their truth, and its Monte Carlo error.
 
-    Where all or none hold it, the error is that of one more that may not: the standard
-    deviation of a Beta(n + 1, 1).
+    Rows that agree in the columns `together` share their error and count as one for it. Where all
+    or none hold it, the error is that of one more that may not: the standard deviation of a
+    Beta(n + 1, 1).
     """
     inside = (rows["low"] <= rows["truth"]) & (rows["truth"] <= rows["high"])
-    share, count = float(inside.mean()), len(inside)
+    share = float(inside.mean())
+    parts = inside.groupby([rows[name] for name in together]).mean() if together else inside
+    count = len(parts)
     if share in (0.0, 1.0):
         return share, float(beta(count + 1, 1).std())
-    return share, float(np.sqrt(share * (1 - share) / count))
+    spread = float(parts.std(ddof=1)) if together else float(np.sqrt(share * (1 - share)))
+    return share, spread / float(np.sqrt(count))
 
 
 def fit_rows(fit: bc.Fit, quantities: Iterable[str] = QUANTITIES) -> pd.DataFrame:

@@ -84,6 +84,7 @@ class PictureData:
     # x, y: labels of the axes, with units
     x: str
     y: str
+    mark: str = "truth"  # what the upright lines at `truth` are, in the legend
 
     def __post_init__(self) -> None:
         """Refuse a table that cannot be drawn."""

@@ -81,6 +81,9 @@ def drawn(wanted: PictureData, name: str) -> Picture | None:
         )
         for axis, (title, part) in zip(axes, panels, strict=True):
             _DRAW[wanted.kind](axis, part, table)
+            if "truth" in table and table["truth"].notna().any():
+                mark = {"color": INK, "ls": "none", "marker": "|", "mew": 1.6, "ms": 9}
+                axis.plot([], [], label=wanted.mark, **mark)
             axis.set_title("\n".join(plain_labels([title], 44)))
             axis.set_xlabel(wanted.x)
             if len(panels) > 1 and wanted.kind != "grid":
@@ -120,8 +123,6 @@ def _intervals(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
         axis.plot(own["mean"], y, ls="none", ms=5, color=color, marker=marker, label=name)
         if "truth" in table:
             axis.vlines(own["truth"], y - step * 0.6, y + step * 0.6, color=INK, lw=1.6)
-    if "truth" in table and table["truth"].notna().any():
-        axis.plot([], [], color=INK, ls="none", marker="|", mew=1.6, ms=9, label="truth")
     for edge in range(1, len(labels)):
         axis.axhline(edge - 0.5, color="#e6e6e6", lw=0.7, zorder=0)
     axis.set_yticks(range(len(labels)), plain_labels(labels, _LABEL))

@@ -15,6 +15,7 @@ from bayescontam.published.study import Study
 from bayescontam.specs.registry import load_study
 from bayescontam.specs.study import ReproductionSpec
 from studies import _laboratory, in_vivo
+from studies._common import coverage
 from studies._laboratory import clean_scores, responses_of, seed_spread
 
 BASES, ITEMS = ("base-0", "base-1", "base-2"), 10
@@ -112,6 +113,31 @@ def test_ways_are_scored_by_their_intervals() -> None:
     assert sums["bias"] == pytest.approx(-0.2)
     assert sums["interval score"] == pytest.approx(0.2 + 40 * 0.1)
     assert table.loc[(in_vivo.TWINS, "control"), "coverage"] == 1.0
+
+
+def test_the_error_of_coverage_is_that_of_bases_and_benchmarks() -> None:
+    # Four models of each of three bases: all miss, all hold, half of them hold.
+    rows = [
+        {"base": f"base-{base}", "benchmark": "sums", "low": 0.4, "high": 0.6,
+         "truth": 0.5 if at < held else 0.7}
+        for base, held in enumerate((0, 4, 2))
+        for at in range(4)
+    ]  # fmt: skip
+    share, error = coverage(pd.DataFrame(rows), ["base", "benchmark"])
+    assert (share, error) == pytest.approx((0.5, 0.5 / 3**0.5))
+    assert coverage(pd.DataFrame(rows))[1] == pytest.approx((0.25 / 12) ** 0.5)
+    none = pd.DataFrame(rows).assign(truth=0.7)
+    # The standard deviation of Beta(4, 1) is (4 / 25 / 6)^(1/2).
+    assert coverage(none, ["base"]) == pytest.approx((0.0, (4 / 150) ** 0.5))
+
+
+def test_pictures_show_the_way_to_the_total_that_was_taken() -> None:
+    picture = in_vivo._scores_picture(cells())
+    assert set(picture.table["series"]) == {in_vivo.RAW, in_vivo.DIRECT, in_vivo.TWINS}
+    some = cells()
+    picture = in_vivo._scores_picture(some[some["way"] != in_vivo.TWINS])
+    assert set(picture.table["series"]) == {in_vivo.RAW, in_vivo.DIRECT, in_vivo.SCANNED}
+    assert in_vivo._coverage_picture(cells()).mark == "claimed"
 
 
 def test_intervals_have_the_error_of_the_truth_in_them() -> None:

@@ -1,6 +1,7 @@
 """Page of a reproduction: an article with every part, whatever its texts hold."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -90,3 +91,12 @@ def test_the_page_is_written_from_the_folder_alone(record: Record, tmp_path: Pat
     assert page == render_reproduction(record)
     with pytest.raises(UsageError, match="holds no finished reproduction"):
         write_reproduction_report(tmp_path / "none")
+
+
+def test_upright_lines_are_named_as_the_picture_says() -> None:
+    wanted = findings().pictures[0]
+    assert "truth" in wanted.table
+    named = drawn(replace(wanted, mark="claimed"), "p")
+    assert named is not None
+    assert b"claimed" in named.image
+    assert b"claimed" not in drawn(wanted, "p").image  # type: ignore[union-attr]
