@@ -95,6 +95,12 @@ def progress_bar(
         yield advance
 
 
+def write_line(shown: bool, text: str) -> None:
+    """Write a line where progress is shown, between stages and bars."""
+    if shown:
+        _write_line(sys.stderr, text)
+
+
 def _write_line(stream: TextIO, text: str) -> None:
     stream.write(f"{text}\n")
     stream.flush()

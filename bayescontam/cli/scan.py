@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 SCAN_EXAMPLES = examples(
     "bayescontam scan offline-demo --out demo-scan",
     "bayescontam scan --benchmark items.jsonl --corpus 'corpus/*.jsonl.zst' --out scan",
-    "bayescontam scan mine.toml --out scan --jobs 8",
+    "bayescontam scan mine.toml --out scan --jobs 8 --keep-vectors",
+    "bayescontam scan --benchmark other.jsonl --vectors scan/vectors --out other-scan",
     then="Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html",
 )
 CORPORA_EXAMPLES = examples("bayescontam corpora list", "bayescontam corpora show offline-demo")
@@ -62,6 +63,13 @@ def scan(
     corpus: Annotated[
         list[str] | None,
         in_quick(help="File, folder, glob or address of the corpus; may be repeated."),
+    ] = None,
+    vectors: Annotated[
+        list[Path] | None,
+        in_quick(
+            help="Folder of vectors that --keep-vectors stored, in place of a corpus or beside"
+            " it; may be repeated."
+        ),
     ] = None,
     text: Annotated[
         str | None, in_quick(help="Field of the corpus that holds the text; default: text.")
@@ -110,6 +118,15 @@ def scan(
     keep_work: Annotated[
         bool, in_execution("--keep-work", help="Keep sampled documents, chunks and sketches.")
     ] = False,
+    keep_vectors: Annotated[
+        bool,
+        in_execution(
+            "--keep-vectors", help="Store the vectors of the corpus, to scan for other items later."
+        ),
+    ] = False,
+    vector_precision: Annotated[
+        Literal["fp16", "fp32"], in_execution(help="Of stored vectors, in bits a number.")
+    ] = "fp16",
     quiet: Quiet = False,
 ) -> None:
     """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
@@ -122,7 +139,7 @@ def scan(
         "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k, "seed": seed,
         "benchmark_name": benchmark_name,
     }  # fmt: skip
-    spec, base = _manifest(manifest, benchmark, corpus, quick)
+    spec, base = _manifest(manifest, benchmark, corpus, vectors, quick)
     with resumable("finished work"):
         found = run_scan(
             spec,
@@ -135,6 +152,7 @@ def scan(
             skip_unreadable=skip_unreadable,
             replace=replace,
             keep_work=keep_work,
+            keep_vectors=vector_precision if keep_vectors else None,
             progress=not quiet,
             command=command_line(),
         )
@@ -152,12 +170,17 @@ def scan(
             f"Wrote the scan to {quoted(found.folder)}. Next: {page}",
         ]
     )
+    if keep_vectors:
+        stored = quoted(found.folder / "vectors")
+        again = f"bayescontam scan --benchmark FILE --vectors {stored} --out FOLDER"
+        print_lines([f"Vectors: {stored}. For other items: {again}"])
 
 
 def _manifest(
     name: str | None,
     benchmark: Path | None,
     corpus: list[str] | None,
+    vectors: list[Path] | None,
     quick: Mapping[str, object],
 ) -> "tuple[Manifest, Path]":
     """Return the manifest that was named, or the one that the options amount to."""
@@ -165,14 +188,30 @@ def _manifest(
 
     given = {key: value for key, value in quick.items() if value is not None}
     if name is None:
-        if benchmark is None or not corpus:
-            raise UsageError("give a manifest, or --benchmark FILE and --corpus PATH")
-        return quick_manifest(str(benchmark), tuple(corpus), given), Path()
-    if benchmark is not None or corpus or given:
-        words = [*(["benchmark"] if benchmark else []), *(["corpus"] if corpus else []), *given]
+        if benchmark is None or not (corpus or vectors):
+            raise UsageError(
+                "give a manifest, or --benchmark FILE and --corpus PATH (or --vectors FOLDER)"
+            )
+        folders = tuple(map(str, vectors or ()))
+        embedding = _embedding(folders[0]) if folders and "embedder" not in given else None
+        return quick_manifest(
+            str(benchmark), tuple(corpus or ()), given, folders, embedding
+        ), Path()
+    if benchmark is not None or corpus or vectors or given:
+        named = {"benchmark": benchmark, "corpus": corpus, "vectors": vectors}
+        words = [*(word for word, value in named.items() if value), *given]
         options = ", ".join("--" + word.replace("_", "-") for word in words)
         raise UsageError(f"{options}: belongs into the manifest; copy '{name}' and change it there")
     return load_manifest(name), Path(name).parent
+
+
+def _embedding(folder: str) -> dict[str, object]:
+    """Return the settings of the embedder of stored vectors, but for those by default."""
+    from bayescontam.scan.stored_vectors import StoredVectors
+    from bayescontam.specs.corpus import Embedding
+
+    stored = Embedding.model_validate(StoredVectors.load(folder).about["embedding"])
+    return stored.model_dump(exclude_defaults=True)
 
 
 @corpora_app.command("list", epilog="Example: bayescontam corpora list")
@@ -226,6 +265,7 @@ def _account(manifest: "Manifest") -> Iterator[str]:
         )
     yield from (f"Looked for: {_benchmark(benchmark)}." for benchmark in manifest.benchmarks)
     yield from (f"Scanned: {_source(source)}." for source in manifest.sources)
+    yield from (f"Scanned: the vectors stored in {printable(p)}." for p in manifest.stored)
     longest = f"{chunking.max_tokens or 2048:,}"
     least = "half of the items' 5 % quantile, at most 50,"
     if chunking.min_tokens is not None:

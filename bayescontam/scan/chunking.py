@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import batched
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -296,30 +296,43 @@ class TextShard:
 
     def chunks(self, number: int, embedder: Embedder | None) -> Iterator[Chunks]:
         """Give the chunks of each stratum with their vectors."""
+        yield from divided(*self.embedded(embedder), number)
+
+    def embedded(self, embedder: Embedder | None) -> tuple[pd.DataFrame, NDArray[np.float32]]:
+        """Return the chunks as `divided` takes them, and a vector for each text."""
         if embedder is None:
             raise ValueError("texts need an embedder")
         table = pq.read_table(self.path).to_pandas()
         table["row"] = np.arange(len(table))
         table = table.sort_values("first", kind="stable")
         texts = table.drop_duplicates("hash")
-        vectors = embedder.embed(texts["text"].tolist(), "passage")
-        place_of = pd.Series(np.arange(len(texts)), index=texts["hash"])
-        for (source, stratum), part in table.groupby(["source", "stratum"], sort=True):
-            once = part.drop_duplicates("hash")
-            copies = part.groupby("hash").size()
-            yield Chunks(
-                (source, stratum),
-                once["hash"].to_numpy(np.uint64),
-                once["first"].to_numpy(np.uint64),
-                places(number, once["row"].to_numpy()),
-                copies.loc[once["hash"]].to_numpy(np.int64),
-                vectors[place_of.loc[once["hash"]].to_numpy()],
-            )
+        table["vector"] = pd.factorize(table["hash"])[0]  # numbered as they first occur
+        return table, embedder.embed(texts["text"].tolist(), "passage")
 
     def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         """Return `DESCRIBED` and ``text`` of some rows."""
         table = pq.read_table(self.path, columns=[*DESCRIBED, "text"]).take(pa.array(rows))
         return table.to_pandas()
+
+
+def divided(table: pd.DataFrame, vectors: NDArray[Any], number: int) -> Iterator[Chunks]:
+    """Give the chunks of each stratum of shard `number`, every text of it once.
+
+    Rows are occurrences in the order of ``first``, with ``row`` (their place in the shard) and
+    ``vector`` (that of their text among the vectors, dims (text, dimension)).
+    """
+    strata: Any = table.groupby(["source", "stratum"], sort=True)
+    for (source, stratum), part in strata:
+        once = part.drop_duplicates("hash")
+        copies = part.groupby("hash").size()
+        yield Chunks(
+            (source, stratum),
+            once["hash"].to_numpy(np.uint64),
+            once["first"].to_numpy(np.uint64),
+            places(number, once["row"].to_numpy()),
+            copies.loc[once["hash"]].to_numpy(np.int64),
+            vectors[once["vector"].to_numpy()],
+        )
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,7 @@ class CorpusListing:
     sources: dict[str, Source]
     inputs: list[Input]  # texts
     vector_inputs: list[Input]
+    stored: dict[str, str]  # folders of stored vectors, and what identifies what is in them
     notes: list[str]  # what was passed over
     skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
 
@@ -219,7 +220,7 @@ class CorpusListing:
             "items": _hash(self.items),
             "vectors of items": {k: sha256(v.tobytes()) for k, v in self.given.items()},
             "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
-        }
+        } | ({"stored vectors": list(self.stored.values())} if self.stored else {})
 
 
 def _hash(objects: Sequence[Item | Input]) -> str:

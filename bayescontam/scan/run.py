@@ -14,6 +14,7 @@ from shutil import rmtree
 from typing import Any, Literal
 
 from bayescontam._files import on_disk, sha256, write_text
+from bayescontam._progress import write_line
 from bayescontam._runs import claimed_folder, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
@@ -26,6 +27,15 @@ from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
 from bayescontam.scan.search import search_shards, vector_shards
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.sources import list_inputs
+from bayescontam.scan.stored_vectors import (
+    ABOUT,
+    VECTORS,
+    Precision,
+    StoredVectors,
+    check_room,
+    megabytes,
+    size_of,
+)
 from bayescontam.scan.synthetic import generate
 from bayescontam.scan.vectors import given_vectors
 from bayescontam.specs.corpus import Benchmark, Manifest, Source
@@ -52,6 +62,7 @@ def run_scan(
     skip_unreadable: bool = False,
     replace: bool = False,
     keep_work: bool = False,
+    keep_vectors: Literal["fp16", "fp32"] | None = None,
     progress: bool = False,
     command: str = "",
 ) -> Scan:
@@ -82,6 +93,9 @@ def run_scan(
         Whether the finished scan of another manifest may be replaced.
     keep_work : bool, default False
         Whether to keep sampled documents, chunks and sketches in ``out/work``.
+    keep_vectors : {"fp16", "fp32"}, optional
+        Store the vectors of all chunks in ``out/vectors``, with so many bits a number, for
+        scans for other benchmarks (`stored` of a manifest). Default: they are not stored.
     progress : bool, default False
         Whether to show progress bars.
     command : str, optional
@@ -127,11 +141,12 @@ def run_scan(
             place = folder / "generated"
             benchmarks, sources = generate(manifest.generated, manifest.seed, place)
         corpus = list_corpus(manifest, benchmarks, sources, place, folder, skip_unreadable)
-        if done != corpus.key:
+        stored = keep_vectors is None or (folder / VECTORS / ABOUT).exists()
+        if done != corpus.key or not stored:
             if not replace:
                 _refuse_other(folder, done, corpus.key)
             with ray_cluster(engine, address, jobs):
-                found, record = _search(corpus, folder, execution.on_device())
+                found, record = _search(corpus, folder, execution.on_device(), keep_vectors)
             # The mark of a finished scan goes before its tables are replaced one by one.
             (folder / RECORD).unlink(missing_ok=True)
             write_text(folder / "manifest.toml", manifest.text)
@@ -139,6 +154,12 @@ def run_scan(
             record["seconds"]["all"] = round(time.perf_counter() - start, 3)
             about = {"key": corpus.key, "command": command, "base": str(base.resolve())}
             write_json(folder / RECORD, about | record)
+            if keep_vectors is None and done != corpus.key:
+                rmtree(folder / VECTORS, ignore_errors=True)  # those of the scan that was replaced
+            elif keep_vectors is not None:
+                # What is left of the vectors' search lacks them: it must not be resumed.
+                for path in (folder / WORK).glob("search-*"):
+                    rmtree(path)
         if not keep_work:
             rmtree(folder / WORK, ignore_errors=True)
     return Scan.load(folder)
@@ -154,6 +175,13 @@ def list_corpus(
 ) -> CorpusListing:
     """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
     items = [item for benchmark in benchmarks for item in read_items(benchmark, base)]
+    stored = [StoredVectors.load(path, base) for path in manifest.stored]
+    names = Counter([source.name for source in sources] + [s for v in stored for s in v.sources])
+    if repeated := next((name for name, n in names.items() if n > 1), ""):
+        raise UsageError(
+            f"source '{printable(repeated, 60)}': stands twice among the sources and the stored"
+            " vectors, whose documents would count as one source; scan them separately"
+        )
     sizes = Counter(item.benchmark for item in items)
     vectors = {b.name: given_vectors(b, sizes[b.name], base) for b in benchmarks}
     notes: list[str] = []
@@ -174,13 +202,14 @@ def list_corpus(
         {source.name: source for source in sources},
         [item for item in inputs if item.kind != "vectors"],
         [item for item in inputs if item.kind == "vectors"],
+        {str(found.folder): found.key for found in stored},
         notes,
         skip_unreadable,
     )
 
 
 def _search(
-    corpus: CorpusListing, out: Path, execution: Execution
+    corpus: CorpusListing, out: Path, execution: Execution, keep_vectors: Precision | None
 ) -> tuple[SearchTables, dict[str, Any]]:
     """Run all stages, from where an interrupted scan stopped; return results and record."""
     seconds: dict[str, float] = {}
@@ -191,20 +220,61 @@ def _search(
         yield
         seconds[stage] = round(time.perf_counter() - start, 3)
 
+    stored = [StoredVectors.load(folder) for folder in corpus.stored]
     # First, since it finds out whether the embedder is there.
     with timed("items"):
         embedded = embed_items(corpus, out, execution)
+    for vectors in stored:
+        vectors.check_embedder(embedded.about)
     with timed("read"):
         sample = sample_documents(corpus, out, execution)
     with timed("chunk"):
         chunked = chunk_documents(corpus, embedded, sample, out, execution)
     with timed("search"):
         shards = [*chunked.shards(), *vector_shards(corpus)]
+        shards += [shard for vectors in stored for shard in vectors.shards()]
         if not shards:
             raise _nothing(corpus, chunked)
-        sketch = search_shards(corpus, embedded, chunked, shards, out, execution)
+        if keep_vectors is not None:
+            _announce(chunked, embedded, out, keep_vectors, execution.progress)
+        sketch, store = search_shards(
+            corpus, embedded, chunked, shards, out, execution, keep_vectors
+        )
     found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
-    return found, _record(corpus, embedded, sample, chunked, found, seconds)
+    record = _record(corpus, embedded, sample, chunked, stored, found, seconds)
+    if store is not None:
+        own = set(corpus.sources)
+        about = {name: record[name] for name in ("created", "version", "manifest", "embedder")}
+        about |= {
+            "embedding": corpus.manifest.embedding.model_dump(),
+            "precision": store.precision,
+            "min_tokens": chunked.min_tokens,
+            "documents": _documents(sample, chunked, []),
+            "short": _short(chunked, []),
+            "strata": [row for row in record["strata"] if row["source"] in own],
+        }
+        store.finish(out / VECTORS, about)
+    return found, record
+
+
+def _announce(
+    chunked: ChunkedDocuments,
+    embedded: EmbeddedItems,
+    out: Path,
+    precision: Precision,
+    shown: bool,
+) -> None:
+    """Write how large the vectors will be; refuse if there are none, or no room for them."""
+    texts, dims = sum(shard.size for shard in chunked.shards()), embedded.vectors.shape[1]
+    if not texts:
+        raise UsageError("--keep-vectors: no text is embedded, the corpus holds vectors already")
+    size = size_of(texts, dims, precision)
+    check_room(out, size)
+    write_line(
+        shown,
+        f"storing the vectors of up to {texts:,} texts, {dims} dimensions in {precision}:"
+        f" {megabytes(size)} in {printable(str(out / VECTORS))}",
+    )
 
 
 def _holds_scan(folder: Path) -> bool:
@@ -238,13 +308,15 @@ def _record(
     embedded: EmbeddedItems,
     sample: SampledDocuments,
     chunked: ChunkedDocuments,
+    stored: Sequence[StoredVectors],
     found: SearchTables,
     seconds: dict[str, float],
 ) -> dict[str, Any]:
     """Return the content of ``scan.json``."""
     manifest, sketch, search = corpus.manifest, found.sketch, corpus.manifest.search
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
-    documents, short = _documents(sample, chunked), _short(chunked)
+    documents, short = _documents(sample, chunked, stored), _short(chunked, stored)
+    least = max([chunked.min_tokens, *(vectors.about["min_tokens"] for vectors in stored)])
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": versions.get("bayescontam", ""),
@@ -262,10 +334,10 @@ def _record(
             "made": sketch.total,
             "distinct": sketch.tallies.get("texts", 0),
             "short_pieces": sum(report["short_pieces"] for report in chunked.reports),
-            "min_tokens": chunked.min_tokens,
+            "min_tokens": least,
         },
         "short": short,
-        "strata": _strata_of(sample, sketch),
+        "strata": _strata_of(sample, stored, sketch),
         "benchmarks": _benchmarks(manifest, found),
         "search": {
             "queries": len(corpus.items),
@@ -280,7 +352,8 @@ def _record(
         "notes": [
             *corpus.notes,
             *_reading_notes(documents),
-            *_length_notes(short, chunked.min_tokens, found),
+            *_length_notes(short, least, found),
+            *_stored_notes(stored, chunked.min_tokens),
         ],
     }
 
@@ -292,36 +365,53 @@ def _version(name: str) -> str:
         return ""  # not every scan needs every package
 
 
-def _documents(sample: SampledDocuments, chunked: ChunkedDocuments) -> dict[str, Any]:
+def _documents(
+    sample: SampledDocuments, chunked: ChunkedDocuments, stored: Sequence[StoredVectors]
+) -> dict[str, Any]:
+    """Return what was counted when documents were read, now or when vectors were stored."""
+    before = [vectors.about["documents"] for vectors in stored]
     unreadable, without = Counter[str](), Counter[str]()
-    for report in sample.reports:
+    for report in [*sample.reports, *before]:
         unreadable.update(report["unreadable"])
         without.update(report["without"])
     damaged = {report["path"]: report["damage"] for report in sample.reports if report["damage"]}
-    return {
+    for earlier in before:
+        damaged |= earlier["damaged"]
+    counts = {
         "read": sum(sum(report["documents"].values()) for report in sample.reports),
         "bytes": sum(report["bytes"] for report in sample.reports),
-        "unreadable": dict(sorted(unreadable.items())),
-        "damaged": damaged,
-        "without": dict(sorted(without.items())),
         "sampled": sum(report["documents"] for report in chunked.reports),
         "short": sum(report["short"] for report in chunked.reports),
     }
+    total = {name: n + sum(earlier[name] for earlier in before) for name, n in counts.items()}
+    return {
+        "read": total["read"],
+        "bytes": total["bytes"],
+        "unreadable": dict(sorted(unreadable.items())),
+        "damaged": damaged,
+        "without": dict(sorted(without.items())),
+        "sampled": total["sampled"],
+        "short": total["short"],
+    }
 
 
-def _short(chunked: ChunkedDocuments) -> dict[str, Counter[str]]:
+def _short(chunked: ChunkedDocuments, stored: Sequence[StoredVectors]) -> dict[str, Counter[str]]:
     """Return for each source how many documents and tokens were sampled, and how many short."""
     table: dict[str, Counter[str]] = {}
-    for report in chunked.reports:
-        for source, counts in report["by_source"].items():
+    counted = [report["by_source"] for report in chunked.reports]
+    for by_source in [*counted, *(vectors.about["short"] for vectors in stored)]:
+        for source, counts in by_source.items():
             table.setdefault(source, Counter(dict.fromkeys(LENGTHS, 0))).update(counts)
     return dict(sorted(table.items()))
 
 
-def _strata_of(sample: SampledDocuments, sketch: Sketch) -> list[dict[str, Any]]:
+def _strata_of(
+    sample: SampledDocuments, stored: Sequence[StoredVectors], sketch: Sketch
+) -> list[dict[str, Any]]:
     left = dict(sketch.chunks)
     table: list[dict[str, Any]]
     table = sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
+    table += [row for vectors in stored for row in vectors.about["strata"]]
     rows = [{**row, "chunks": left.pop((row["source"], row["stratum"]), 0)} for row in table]
     # Those that are left are of ready vectors: chunks without documents.
     return rows + [
@@ -379,6 +469,20 @@ def _length_notes(short: dict[str, Counter[str]], least: int, found: SearchTable
             f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
             " that the embedder sees: only their beginning was looked for"
         )
+
+
+def _stored_notes(stored: Sequence[StoredVectors], least: int) -> Iterator[str]:
+    """Give sentences on what stored vectors lack for these items, or hold only roughly."""
+    for vectors in stored:
+        name, shortest = printable(str(vectors.folder)), vectors.about["min_tokens"]
+        if shortest > least:
+            yield (
+                f"{name}: texts below {shortest} tokens were left out when the vectors were"
+                f" stored; for these items those from {least} tokens would be searched: shorter"
+                " duplicates are not found"
+            )
+        if vectors.about["precision"] == "fp16":
+            yield f"{name}: vectors are stored in 16 bits: cosines are exact to about 0.0005"
 
 
 def _nothing(corpus: CorpusListing, chunked: ChunkedDocuments) -> DataError:

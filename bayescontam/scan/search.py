@@ -17,7 +17,7 @@ from bayescontam._files import on_disk, sha256
 from bayescontam._optional import require
 from bayescontam._runs import append_line
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.chunking import ChunkedDocuments, TextShard
+from bayescontam.scan.chunking import ChunkedDocuments, TextShard, divided
 from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.execution import LOG, Execution, one_thread, stage_folder, task_name
 from bayescontam.scan.items import CorpusListing, EmbeddedItems
@@ -34,6 +34,7 @@ from bayescontam.scan.sketch import (
     place_all,
     split_places,
 )
+from bayescontam.scan.stored_vectors import VECTORS, Precision, StoredShard, VectorStore
 from bayescontam.scan.vectors import VectorFile, VectorShard
 from bayescontam.specs.corpus import Embedding
 
@@ -430,7 +431,7 @@ def _groups(torch: Any, units: Any) -> Iterator[tuple[slice, Any]]:
         yield rows, torch.nn.functional.pad(units[rows], (0, 0, 0, at + height - rows.stop))
 
 
-type Shard = TextShard | VectorShard
+type Shard = TextShard | VectorShard | StoredShard
 """A part of the corpus that is searched as one task."""
 
 
@@ -444,6 +445,7 @@ class SearchStage:
     keep: int  # see the head of `bayescontam.scan.sketch`
     embedding: Embedding | None  # none where all shards hold vectors
     device: str
+    store: VectorStore | None  # where vectors of texts are stored, if they are
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:
         """Load the embedder; return the function of one task."""
@@ -458,12 +460,19 @@ class SearchStage:
         with on_disk(path):
             # As in workers beside others, so that their number changes no rounding.
             with one_thread(require("torch", "scan")):
-                for chunks in shard.chunks(number, embedder):
+                for chunks in self._chunks(number, shard, embedder):
                     self._add(searcher, chunks, shard)
             searcher.sketch(number).save(path)
             # After the result: what the log lists is done, and not done again.
             seconds = time.perf_counter() - start
             append_line(self.log, f"shard {number}: {shard.size} chunks in {seconds:.1f} s")
+
+    def _chunks(self, number: int, shard: Shard, embedder: Embedder | None) -> Iterator[Chunks]:
+        if self.store is None or not isinstance(shard, TextShard):
+            return shard.chunks(number, embedder)
+        table, vectors = shard.embedded(embedder)
+        self.store.write(number, table, vectors)
+        return divided(table, vectors, number)
 
     def _add(self, searcher: Searcher, chunks: Chunks, shard: Shard) -> None:
         there, wanted = chunks.vectors.shape[1], self.queries.vectors.shape[1]
@@ -500,8 +509,9 @@ def search_shards(
     shards: Sequence[Shard],
     out: Path,
     execution: Execution,
-) -> Sketch:
-    """Compare all items with all chunks."""
+    precision: Precision | None = None,
+) -> tuple[Sketch, VectorStore | None]:
+    """Compare all items with all chunks, and store the vectors of texts in a precision."""
     manifest, items = corpus.manifest, corpus.items
     vectors, seed = embedded.vectors, manifest.seed
     keep = max(manifest.search.top_k, manifest.search.tail_size)
@@ -515,14 +525,17 @@ def search_shards(
         out, "search", seed, keep, execution.device, manifest.embedding.model_dump(),
         embedded.about, chunked.folder.name, [asdict(item) for item in corpus.vector_inputs],
         len(shards), sha256(vectors.tobytes()), [asdict(item) for item in items],
+        # Only where there are any: what earlier versions began is resumed.
+        *([list(corpus.stored.values()), precision] if corpus.stored or precision else []),
     )  # fmt: skip
     texts = any(isinstance(shard, TextShard) for shard in shards)
     embedding = manifest.embedding if texts else None
-    stage = SearchStage(folder, out / LOG, queries, keep, embedding, execution.device)
+    store = VectorStore(folder / VECTORS, precision) if precision else None
+    stage = SearchStage(folder, out / LOG, queries, keep, embedding, execution.device, store)
     merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep))
     left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
     tasks = {task_name(i): (i, shards[i]) for i in left}
     for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):
         merging.take(key)
     merging.save()
-    return merging.sketch
+    return merging.sketch, store

@@ -1,7 +1,7 @@
 """Corpus manifests: what is scanned, for which benchmarks, and how."""
 
 from collections import Counter
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -190,17 +190,23 @@ class Manifest(WholeSpec):
         Decides which documents are sampled, and which matches of the tail.
     benchmarks, sources : list of Block
         What is looked for, and where.
+    stored : list of str
+        Folders of vectors that scans stored (``--keep-vectors``), searched under the names of
+        their own sources, beside or instead of `sources`. None by default.
     generated : Block, optional
         Instead of both: a benchmark and a corpus that the package makes.
     reading, chunking, embedding, search, lexical : Block
         How.
     """
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored"})
+
     summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     description: str = ""
     seed: Seed = 0
     benchmarks: Annotated[tuple[Benchmark, ...], Field(strict=False)] = ()
     sources: Annotated[tuple[Source, ...], Field(strict=False)] = ()
+    stored: Annotated[tuple[Text, ...], Field(strict=False)] = ()
     generated: Generated | None = None
     reading: Reading = Reading()
     chunking: Chunking = Chunking()
@@ -211,10 +217,14 @@ class Manifest(WholeSpec):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.generated is not None:
-            if self.benchmarks or self.sources:
-                raise ValueError("'generated' stands alone: leave out benchmarks and sources")
-        elif not (self.benchmarks and self.sources):
-            raise ValueError("at least one [[benchmarks]] and one [[sources]] are needed")
+            if self.benchmarks or self.sources or self.stored:
+                raise ValueError(
+                    "'generated' stands alone: leave out benchmarks, sources and stored"
+                )
+        elif not (self.benchmarks and (self.sources or self.stored)):
+            raise ValueError(
+                "at least one [[benchmarks]], and one [[sources]] or folder in 'stored' are needed"
+            )
         for table in ("benchmarks", "sources"):
             names = [block.name for block in getattr(self, table)]
             if repeated := next((name for name, n in Counter(names).items() if n > 1), ""):

@@ -263,15 +263,29 @@ shipped_models, shipped_manifests, shipped_studies = _MODELS.names, _MANIFESTS.n
 shipped_recipes, shipped_labs = _RECIPES.names, _LABS.names
 
 
-def quick_manifest(benchmark: str, corpus: tuple[str, ...], options: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of one benchmark and one source; `options` are keys of `_PLACES`."""
+def quick_manifest(
+    benchmark: str,
+    corpus: tuple[str, ...],
+    options: Mapping[str, Any],
+    stored: tuple[str, ...] = (),
+    embedding: Mapping[str, Any] | None = None,
+) -> Manifest:
+    """Return the manifest of one benchmark, and one source or stored vectors and their embedding.
+
+    `options` are keys of `_PLACES`.
+    """
     file = PurePath(benchmark)
     stem = (file.with_suffix("") if file.suffix.lower() in _COMPRESSED else file).stem
     tables: dict[str, dict[str, Any]] = {
         "": {"summary": f"Quick scan for {printable(file.name)}"},
         "benchmarks": {"name": stem, "path": _whole(benchmark)},
-        "sources": {"name": "corpus", "paths": [_whole(path) for path in corpus]},
     }
+    if corpus:
+        tables["sources"] = {"name": "corpus", "paths": [_whole(path) for path in corpus]}
+    if stored:
+        tables[""]["stored"] = [_whole(path) for path in stored]
+    if embedding:
+        tables["embedding"] = dict(embedding)
     for option, value in options.items():
         table, key = _PLACES[option]
         tables.setdefault(table, {})[key] = value

@@ -363,3 +363,30 @@ def test_a_second_scan_is_kept_out(run: Run, here: Path) -> None:
     with filelock.FileLock(here / "out" / ".lock"):
         done = run("scan", "m.toml", "--out", "out", *HERE)
     assert_refused(done, r"out: another scan works in this folder")
+
+
+def test_stored_vectors_are_searched_with_their_own_embedder(here: Path, run: Run) -> None:
+    write_records(here / "corpus.jsonl", records(40))
+    corpus = ("--corpus", "corpus.jsonl", "--keep-vectors", "--vector-precision", "fp32")
+    first = run("scan", *QUICK, *corpus, "--out", "a")
+    assert first.status == 0, first.err
+    assert "storing the vectors of up to 40 texts, 256 dimensions in fp32: 0.0 MB" in first.err
+    assert "bayescontam scan --benchmark FILE --vectors a/vectors --out FOLDER" in first.out
+    stored = ("--benchmark", "items.jsonl", "--vectors", "a/vectors", *HERE)
+    second = run("scan", *stored, "--min-tokens", "1", "--out", "b")
+    assert second.status == 0, second.err
+    found = [Scan.load(here / name) for name in ("a", "b")]
+    assert found[1].record["embedder"]["model"] == "hashing"
+    assert found[0].matches.equals(found[1].matches)
+
+
+def test_a_folder_without_vectors_is_refused(here: Path, run: Run) -> None:
+    done = run("scan", "--benchmark", "items.jsonl", "--vectors", ".", "--out", "b", *HERE)
+    assert done.status == 2
+    assert "holds no stored vectors: lacks vectors.json" in done.err
+    assert "--keep-vectors" in done.err
+
+
+def test_vectors_belong_into_a_manifest_that_is_given(here: Path, run: Run) -> None:
+    done = run("scan", "offline-demo", "--vectors", ".", "--out", "b", *HERE)
+    assert "--vectors: belongs into the manifest" in done.err

@@ -6,13 +6,11 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import bayescontam
 from bayescontam.scan.run import Scan, run_scan
-from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Embedding, Generated, Manifest, Search
 from tests.support.corpora import (
     leftovers,
@@ -23,28 +21,7 @@ from tests.support.corpora import (
     write_items,
     write_records,
 )
-from tests.support.small_corpus import Small, scan, small_manifest
-
-
-class Stop(BaseException):
-    """What interrupts a scan in these tests."""
-
-
-def interrupted(made: Manifest, out: Path, after: int, **options: Any) -> None:
-    """Scan, and stop when some shards are merged."""
-    take, count = SketchMerger.take, 0
-
-    def counting(self: SketchMerger, key: str) -> None:
-        nonlocal count
-        take(self, key)
-        count += 1
-        if count == after:
-            raise Stop
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SketchMerger, "take", counting)
-        with pytest.raises(Stop):
-            scan(made, out, **options)
+from tests.support.small_corpus import Small, interrupted, scan, small_manifest
 
 
 def test_an_interrupted_scan_is_taken_up(small: Small, scanned: Scan, tmp_path: Path) -> None:

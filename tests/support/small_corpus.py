@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from bayescontam.scan.chunking import Chunker, occurrence_hash, text_hash
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.run import Scan, run_scan
+from bayescontam.scan.sketch import SketchMerger
 from bayescontam.specs.corpus import Chunking, Embedding, Manifest
 from tests.support.corpora import manifest, text, write_items, write_records
 
@@ -25,6 +27,27 @@ def scan(made: Manifest, out: Path, **options: Any) -> Scan:
     """Scan in this process."""
     given = {"jobs": 1, "device": "cpu", "base": out.parent}
     return run_scan(made, out, **given | options)
+
+
+class Stop(BaseException):
+    """What interrupts a scan in these tests."""
+
+
+def interrupted(made: Manifest, out: Path, after: int, **options: Any) -> None:
+    """Scan, and stop when some shards are merged."""
+    take, count = SketchMerger.take, 0
+
+    def counting(self: SketchMerger, key: str) -> None:
+        nonlocal count
+        take(self, key)
+        count += 1
+        if count == after:
+            raise Stop
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SketchMerger, "take", counting)
+        with pytest.raises(Stop):
+            scan(made, out, **options)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,271 @@
+"""Vectors that a scan stores, and their search for other items: texts are embedded once.
+
+A folder of them has files of two kinds, of one name for each part: ``000000.npy``, vectors of
+dims (text, dimension), and ``000000.parquet``, the chunks with the columns of
+`bayescontam.scan.chunking.CHUNK_SCHEMA` and ``vector``, the row of the chunk's text in the other
+file. ``vectors.json`` says what they were made of; it is written last.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bayescontam._files import atomic_path, on_disk, sha256
+from bayescontam._runs import read_json, write_json
+from bayescontam._text import printable
+from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.scan.chunking import CHUNK_SCHEMA, DESCRIBED, divided
+from bayescontam.scan.execution import task_name
+from bayescontam.scan.sketch import Chunks
+from bayescontam.scan.sources import expanded
+
+Precision = Literal["fp16", "fp32"]
+VECTORS = "vectors"
+"""Folder of a scan's vectors, in that of the scan."""
+ABOUT = "vectors.json"
+_TYPES: dict[Precision, np.dtype[Any]] = {"fp16": np.dtype("<f2"), "fp32": np.dtype("<f4")}
+_PART = 65_536
+"""Chunks of a part at least, but of the last: fewer, larger files, and 50 MB in memory."""
+_SCHEMA = CHUNK_SCHEMA.append(pa.field("vector", pa.int64()))
+_LOCAL = ("device", "versions", "precision")
+"""What an embedder says of itself that changes its vectors by rounding alone."""
+_ADVICE = "Give the folder 'vectors' of a scan that was run with --keep-vectors."
+
+
+def size_of(texts: int, dims: int, precision: Precision) -> int:
+    """Return the bytes of vectors.
+
+    >>> size_of(1000, 384, "fp16")
+    768000
+    """
+    return texts * dims * _TYPES[precision].itemsize
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Refuse to store what the disk has no room for: parts and whole are there at once."""
+    free = shutil.disk_usage(folder).free
+    if 2 * needed > free:
+        raise UsageError(
+            f"{printable(str(folder))}: the vectors take up to {megabytes(needed)}, and twice as"
+            f" much while they are written; {megabytes(free)} are free: make room, or leave out"
+            " --keep-vectors"
+        )
+
+
+def megabytes(size: int) -> str:
+    """Return a size in MB.
+
+    >>> megabytes(1_234_567)
+    '1.2 MB'
+    """
+    return f"{size / 1e6:,.1f} MB"
+
+
+@dataclass(frozen=True)
+class VectorStore:
+    """Where the vectors of the searched shards are written, until all are there."""
+
+    folder: Path  # in that of the search
+    precision: Precision
+
+    def write(self, number: int, table: pd.DataFrame, vectors: NDArray[np.float32]) -> None:
+        """Write the vectors of a shard; `table` as in `divided`."""
+        self.folder.mkdir(exist_ok=True)
+        with np.errstate(over="ignore"):
+            stored = vectors.astype(_TYPES[self.precision])
+        if not np.isfinite(stored).all():
+            problem = f"a vector has numbers that {self.precision} cannot hold"
+            raise DataError([Fault(self.folder.name, problem)], "Use --vector-precision fp32.")
+        part = self.folder / task_name(number)
+        with on_disk(part):
+            _write_vectors(part.with_suffix(".npy"), [stored], len(stored), stored.shape[1])
+            chunks = pa.Table.from_pandas(table.sort_values("row"), _SCHEMA, preserve_index=False)
+            with atomic_path(part.with_suffix(".parquet")) as temporary:
+                pq.write_table(chunks, temporary, compression="zstd")
+
+    def finish(self, target: Path, about: dict[str, Any]) -> None:
+        """Join the shards to parts in `target`, whole or not at all."""
+        whole = target.with_name(f".{target.name}.part")
+        shutil.rmtree(whole, ignore_errors=True)
+        with on_disk(target):
+            whole.mkdir(parents=True)
+            parts = [
+                _join(names, whole / task_name(number))
+                for number, names in enumerate(self._groups())
+            ]
+            write_json(whole / ABOUT, {"format": 1, "parts": parts, **about})
+            shutil.rmtree(target, ignore_errors=True)
+            whole.rename(target)
+
+    def _groups(self) -> Iterator[list[Path]]:
+        """Give shards that make a part, as paths without a suffix."""
+        group: list[Path] = []
+        size = 0
+        for path in sorted(self.folder.glob("*.parquet")):
+            group.append(path.with_suffix(""))
+            size += pq.read_metadata(path).num_rows
+            if size >= _PART:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+
+def _join(names: Sequence[Path], part: Path) -> dict[str, Any]:
+    """Join shards to a part; return its name, numbers of vectors and chunks, and size."""
+    loaded = [np.load(name.with_suffix(".npy"), mmap_mode="r") for name in names]
+    starts = np.concatenate([[0], np.cumsum([len(vectors) for vectors in loaded])]).astype(int)
+    _write_vectors(part.with_suffix(".npy"), loaded, int(starts[-1]), loaded[0].shape[1])
+    chunks = 0
+    with pq.ParquetWriter(part.with_suffix(".parquet"), _SCHEMA, compression="zstd") as writer:
+        for name, start in zip(names, starts.tolist(), strict=False):
+            table = pq.read_table(name.with_suffix(".parquet"))
+            moved = pa.array(table["vector"].to_numpy() + start)
+            writer.write_table(table.set_column(len(_SCHEMA) - 1, "vector", moved))
+            chunks += len(table)
+    size = part.with_suffix(".npy").stat().st_size
+    return {"name": part.name, "vectors": int(starts[-1]), "chunks": chunks, "bytes": size}
+
+
+def _write_vectors(path: Path, parts: Iterable[NDArray[Any]], rows: int, dims: int) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        parts = iter(parts)
+        first = next(parts)
+        header = {"descr": first.dtype.str, "fortran_order": False, "shape": (rows, dims)}
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(np.ascontiguousarray(first).data)
+        for part in parts:
+            file.write(np.ascontiguousarray(part).data)
+
+
+@dataclass(frozen=True)
+class StoredShard:
+    """A part of stored vectors with their chunks, which is searched as one task."""
+
+    path: str  # without the suffix
+    size: int  # chunks
+
+    @property
+    def name(self) -> str:
+        """File that the vectors lie in."""
+        return f"{self.path}.npy"
+
+    def chunks(self, number: int, embedder: object) -> Iterator[Chunks]:
+        """Give the chunks of each stratum with their vectors."""
+        try:
+            vectors = np.load(self.name)
+            columns = ["source", "stratum", "hash", "first", "vector"]
+            table = pq.read_table(f"{self.path}.parquet", columns=columns).to_pandas()
+        except (OSError, ValueError) as error:
+            raise DataError([Fault(self.name, f"cannot be read ({error})")], _ADVICE) from error
+        if len(table) != self.size or table["vector"].max() >= len(vectors):
+            there = f"{len(table):,} chunks with {len(vectors):,} vectors"
+            problem = f"holds {there}; {self.size:,} were written: it is cut short or changed"
+            raise DataError([Fault(self.name, problem)], _ADVICE)
+        table["row"] = np.arange(len(table))
+        yield from divided(table.sort_values("first", kind="stable"), vectors, number)
+
+    def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
+        """Return `DESCRIBED` and ``text`` of some rows."""
+        table = pq.read_table(f"{self.path}.parquet", columns=[*DESCRIBED, "text"])
+        return table.take(pa.array(rows)).to_pandas()
+
+
+@dataclass(frozen=True)
+class StoredVectors:
+    """Vectors that a scan stored, read from their folder with ``StoredVectors.load(folder)``."""
+
+    folder: Path
+    about: dict[str, Any]
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], base: str | os.PathLike[str] = "."
+    ) -> "StoredVectors":
+        """Open a folder of stored vectors; `base` is where relative paths start.
+
+        Raises
+        ------
+        DataError
+            If it holds none, or a file is missing or cut short.
+        """
+        folder = expanded(Path(base).absolute(), os.fspath(path))
+        record = folder / ABOUT
+        if not record.is_file():
+            what = f"lacks {ABOUT}" if folder.is_dir() else "is no folder"
+            raise DataError([Fault(str(path), f"holds no stored vectors: {what}")], _ADVICE)
+        try:
+            about = read_json(record)
+        except ValueError as error:
+            raise DataError([Fault(str(record), f"is not JSON ({error})")], _ADVICE) from error
+        if about.get("format") != 1:
+            problem = f"has format {about.get('format')!r}; 1 is known: use a newer bayescontam"
+            raise DataError([Fault(str(record), problem)])
+        found = cls(folder, about)
+        found._check_files()
+        return found
+
+    def _check_files(self) -> None:
+        faults = []
+        for part in self.about["parts"]:
+            for suffix in (".npy", ".parquet"):
+                path = self.folder / f"{part['name']}{suffix}"
+                if not path.is_file():
+                    faults.append(Fault(str(path), "is missing"))
+            vectors = self.folder / f"{part['name']}.npy"
+            if vectors.is_file() and (size := vectors.stat().st_size) != part["bytes"]:
+                problem = (
+                    f"has {size:,} bytes, {part['bytes']:,} were written: cut short or changed"
+                )
+                faults.append(Fault(str(vectors), problem))
+        if faults:
+            raise DataError(faults, _ADVICE)
+
+    @cached_property
+    def key(self) -> str:
+        """What identifies them: a hash of what they were made of."""
+        return sha256((self.folder / ABOUT).read_bytes())
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources that they are of."""
+        return list(dict.fromkeys(row["source"] for row in self.about["strata"]))
+
+    def shards(self) -> list[StoredShard]:
+        """Return their parts in order."""
+        return [
+            StoredShard(str(self.folder / part["name"]), part["chunks"])
+            for part in self.about["parts"]
+        ]
+
+    def check_embedder(self, embedder: dict[str, Any]) -> None:
+        """Refuse items that were embedded by another embedder.
+
+        Raises
+        ------
+        UsageError
+            If model, weights, prompts, dimensions or longest text differ.
+        """
+        ours = self.about["embedder"]
+        names = [name for name in {**ours, **embedder} if name not in _LOCAL]
+        differing = [name for name in names if ours.get(name) != embedder.get(name)]
+        if differing:
+            listing = "; ".join(
+                f"{name}: vectors {printable(str(ours.get(name)), 80)},"
+                f" items {printable(str(embedder.get(name)), 80)}"
+                for name in differing
+            )
+            raise UsageError(
+                f"{printable(str(self.folder))}: the vectors were made by another embedder than"
+                f" those of the items ({listing}); use the embedder of the vectors for both"
+            )
