@@ -114,6 +114,7 @@ from .power.scenario import (
 )
 from .published.findings import Findings as Findings
 from .published.study import run_reproduction as run_reproduction
+from .scan.find import find_nearest as find_nearest
 from .scan.results import Scan as Scan
 from .scan.run import run_scan as run_scan
 from .specs.corpus import Manifest as Manifest

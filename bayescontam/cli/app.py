@@ -10,6 +10,7 @@ from bayescontam.cli import (
     covariates,
     demo,
     duplicates,
+    find,
     fit,
     importers,
     judge,
@@ -47,6 +48,7 @@ app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
 app.add_typer(scan.corpora_app, name="corpora", epilog=scan.CORPORA_EXAMPLES)
 app.command("scan", epilog=scan.SCAN_EXAMPLES)(scan.scan)
+app.command("find", epilog=find.EXAMPLES)(find.find)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)

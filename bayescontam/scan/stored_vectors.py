@@ -249,7 +249,7 @@ class StoredVectors:
         ]
 
     def check_embedder(self, embedder: dict[str, Any]) -> None:
-        """Refuse items that were embedded by another embedder.
+        """Refuse another embedder than that of the vectors; `embedder` as it describes itself.
 
         Raises
         ------
@@ -262,10 +262,10 @@ class StoredVectors:
         if differing:
             listing = "; ".join(
                 f"{name}: vectors {printable(str(ours.get(name)), 80)},"
-                f" items {printable(str(embedder.get(name)), 80)}"
+                f" here {printable(str(embedder.get(name)), 80)}"
                 for name in differing
             )
             raise UsageError(
                 f"{printable(str(self.folder))}: the vectors were made by another embedder than"
-                f" those of the items ({listing}); use the embedder of the vectors for both"
+                f" the one in use ({listing}); use that of the vectors"
             )

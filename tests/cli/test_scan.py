@@ -390,3 +390,23 @@ def test_a_folder_without_vectors_is_refused(here: Path, run: Run) -> None:
 def test_vectors_belong_into_a_manifest_that_is_given(here: Path, run: Run) -> None:
     done = run("scan", "offline-demo", "--vectors", ".", "--out", "b", *HERE)
     assert "--vectors: belongs into the manifest" in done.err
+
+
+def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
+    texts = records(30) + [{"id": "twice", "text": "one two three"}] * 2
+    write_records(here / "corpus.jsonl", texts)
+    stored = run("scan", *QUICK, "--corpus", "corpus.jsonl", "--keep-vectors", "--out", "a")
+    assert stored.status == 0, stored.err
+    done = run("find", "a/vectors", "one two three", "-k", "2", "--device", "cpu")
+    assert done.status == 0, done.err
+    first = done.out.splitlines()[0]
+    assert first == "1.000  corpus, twice, chunk 0, 2 copies: one two three"
+    table = run("find", "a/vectors", "one two three", "-k", "2", "-q", "-f", "csv").out
+    assert [line.split(",")[1] for line in table.splitlines()][:2] == ["document", "twice"]
+    assert '"copies": 2' in run("find", "a/vectors", "one two three", "-q", "-f", "json").out
+    refused = run("find", "a", "one two three")
+    assert refused.status == 2
+    assert refused.err.endswith(
+        "error: a: holds no stored vectors: lacks vectors.json\n"
+        "Give the folder 'vectors' of a scan that was run with --keep-vectors.\n"
+    )

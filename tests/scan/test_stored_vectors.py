@@ -234,7 +234,7 @@ def test_damage_is_named(
 
 def test_another_embedder_is_refused(vectors: Path, small: Small, tmp_path: Path) -> None:
     made = of_stored(vectors, embedding="dims = 128")
-    with pytest.raises(UsageError, match=r"another embedder .*\(dims: vectors 256, items 128\)"):
+    with pytest.raises(UsageError, match=r"another embedder .*\(dims: vectors 256, here 128\)"):
         scan(made, tmp_path / "out", base=small.folder)
 
 
@@ -242,7 +242,7 @@ def test_hashes_of_weights_are_compared_and_devices_are_not(vectors: Path) -> No
     stored = StoredVectors.load(vectors)
     own = stored.about["embedder"]
     stored.check_embedder(own | {"device": "cuda", "versions": {"torch": "9"}, "precision": "fp16"})
-    with pytest.raises(UsageError, match="weights_sha256: vectors None, items abc"):
+    with pytest.raises(UsageError, match="weights_sha256: vectors None, here abc"):
         stored.check_embedder(own | {"weights_sha256": "abc"})
 
 
