@@ -192,6 +192,11 @@ def _manifest(
             raise UsageError(
                 "give a manifest, or --benchmark FILE and --corpus PATH (or --vectors FOLDER)"
             )
+        if not corpus and (own := [word for word in ("text", "stratum", "share") if word in given]):
+            raise UsageError(
+                f"--{own[0]}: is of the texts of a corpus, and none is given; stored vectors come"
+                " with theirs: leave it out, or name a --corpus"
+            )
         folders = tuple(map(str, vectors or ()))
         embedding = _embedding(folders[0]) if folders and "embedder" not in given else None
         return quick_manifest(

@@ -129,6 +129,8 @@ def run_scan(
         # That of a shipped manifest's name is the current folder.
         base = Path(manifest).parent if base is None else base
         manifest = load_manifest(manifest)
+    if keep_vectors not in (None, "fp16", "fp32"):
+        raise UsageError(f"keep_vectors: got {keep_vectors!r}; allowed: 'fp16', 'fp32', None")
     start, folder, base = time.perf_counter(), Path(out), Path(base or ".")
     execution = Execution(engine, jobs, address, device, progress)
     with claimed_folder(folder, "scan", "scan", lambda: _holds_scan(folder)), on_disk(folder):

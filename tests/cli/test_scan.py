@@ -387,6 +387,13 @@ def test_a_folder_without_vectors_is_refused(here: Path, run: Run) -> None:
     assert "--keep-vectors" in done.err
 
 
+def test_fields_of_a_corpus_need_one(here: Path, run: Run) -> None:
+    stored = ("--benchmark", "items.jsonl", "--vectors", ".", *HERE)
+    done = run("scan", *stored, "--share", "0.5", "--out", "b")
+    assert done.status == 2
+    assert "--share: is of the texts of a corpus, and none is given" in done.err
+
+
 def test_vectors_belong_into_a_manifest_that_is_given(here: Path, run: Run) -> None:
     done = run("scan", "offline-demo", "--vectors", ".", "--out", "b", *HERE)
     assert "--vectors: belongs into the manifest" in done.err

@@ -256,6 +256,11 @@ def test_vectors_of_vectors_are_not_stored(vectors: Path, small: Small, tmp_path
         scan(of_stored(vectors), tmp_path / "out", base=small.folder, keep_vectors="fp16")
 
 
+def test_a_precision_that_is_not_known_is_refused(small: Small, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="keep_vectors: got True; allowed: 'fp16', 'fp32', None"):
+        scan(small.manifest, tmp_path / "out", base=small.folder, keep_vectors=True)
+
+
 def test_texts_that_were_too_short_to_be_stored_are_noted(
     vectors: Path, small: Small, tmp_path: Path
 ) -> None:
