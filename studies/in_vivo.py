@@ -260,7 +260,7 @@ def _dose_picture(effects: pd.DataFrame) -> PictureData:
 
 def _scores_picture(cells: pd.DataFrame) -> PictureData:
     """Return raw and adjusted scores beside the truth."""
-    total = next(way for way in (TWINS, SCANNED) if (cells["way"] == way).any())
+    total = next((way for way in (TWINS, SCANNED) if (cells["way"] == way).any()), TWINS)
     shown = cells[cells["way"].isin([RAW, DIRECT, total]) & cells["with duplicates"]]
     table = shown.assign(
         label=shown["mix"] + ", " + shown["base"], series=shown["way"], panel=shown["benchmark"]

@@ -213,10 +213,8 @@ def _manifest(
 def _embedding(folder: str) -> dict[str, object]:
     """Return the settings of the embedder of stored vectors, but for those by default."""
     from bayescontam.scan.stored_vectors import StoredVectors
-    from bayescontam.specs.corpus import Embedding
 
-    stored = Embedding.model_validate(StoredVectors.load(folder).about["embedding"])
-    return stored.model_dump(exclude_defaults=True)
+    return StoredVectors.load(folder).embedding.model_dump(exclude_defaults=True)
 
 
 @corpora_app.command("list", epilog="Example: bayescontam corpora list")

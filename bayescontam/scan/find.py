@@ -13,9 +13,8 @@ from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.execution import Execution
 from bayescontam.scan.search import Queries, Searcher
-from bayescontam.scan.sketch import split_places
+from bayescontam.scan.sketch import Sketch, split_places
 from bayescontam.scan.stored_vectors import StoredVectors
-from bayescontam.specs.corpus import Embedding
 
 
 def find_nearest(
@@ -76,7 +75,7 @@ def find_nearest(
         raise UsageError(f"k: got {k:,}; allowed: 1 to 10,000")
     stored = StoredVectors.load(vectors)
     at = Execution(device=device).on_device().device
-    embedder = shared_embedder(Embedding.model_validate(stored.about["embedding"]), at)
+    embedder = shared_embedder(stored.embedding, at)
     stored.check_embedder(embedder.describe())
     [tokens] = embedder.count([text])
     if tokens > embedder.max_tokens:
@@ -85,13 +84,16 @@ def find_nearest(
             f" {embedder.max_tokens:,}; give a part of it"
         )
     query = Queries(embedder.embed([text], "query"), np.zeros(1, np.uint32), np.zeros(1, np.int64))
-    searcher, shards = Searcher(query, k, at), stored.shards()
+    sketch, shards = Sketch.empty(1, k), stored.shards()
     with progress_bar(progress, "search", sum(s.size for s in shards), "chunks") as advance:
         for number, shard in enumerate(shards):
+            # One for each part: of a part that is done, only its best are held.
+            searcher = Searcher(query, k, at)
             for chunks in shard.chunks(number, None):
                 searcher.add(chunks)
+            sketch = sketch.merge(searcher.sketch(number))
             advance(shard.size)
-    best = searcher.sketch().top(0, k)
+    best = sketch.top(0, k)
     part, row = split_places(best["where"])
     places = [
         shards[number].describe(row[part == number]).set_index(np.flatnonzero(part == number))

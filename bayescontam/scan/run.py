@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from bayescontam._runs import claimed_folder, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.parallel import ray_cluster
-from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments, chunk_documents
+from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments, TextShard, chunk_documents
 from bayescontam.scan.documents import SampledDocuments, sample_documents
 from bayescontam.scan.execution import WORK, Execution
 from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, read_items
@@ -28,13 +28,14 @@ from bayescontam.scan.search import search_shards, vector_shards
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.sources import list_inputs
 from bayescontam.scan.stored_vectors import (
-    ABOUT,
     VECTORS,
     Precision,
     StoredVectors,
     check_room,
+    holds_vectors,
     megabytes,
     size_of,
+    unfinished,
 )
 from bayescontam.scan.synthetic import generate
 from bayescontam.scan.vectors import given_vectors
@@ -143,7 +144,8 @@ def run_scan(
             place = folder / "generated"
             benchmarks, sources = generate(manifest.generated, manifest.seed, place)
         corpus = list_corpus(manifest, benchmarks, sources, place, folder, skip_unreadable)
-        stored = keep_vectors is None or (folder / VECTORS / ABOUT).exists()
+        vectors = folder / VECTORS
+        stored = keep_vectors is None or holds_vectors(vectors, corpus.key, keep_vectors)
         if done != corpus.key or not stored:
             if not replace:
                 _refuse_other(folder, done, corpus.key)
@@ -156,12 +158,9 @@ def run_scan(
             record["seconds"]["all"] = round(time.perf_counter() - start, 3)
             about = {"key": corpus.key, "command": command, "base": str(base.resolve())}
             write_json(folder / RECORD, about | record)
-            if keep_vectors is None and done != corpus.key:
-                rmtree(folder / VECTORS, ignore_errors=True)  # those of the scan that was replaced
-            elif keep_vectors is not None:
-                # What is left of the vectors' search lacks them: it must not be resumed.
-                for path in (folder / WORK).glob("search-*"):
-                    rmtree(path)
+            if not holds_vectors(vectors, corpus.key):
+                rmtree(vectors, ignore_errors=True)  # those of the scan that was replaced
+        rmtree(unfinished(vectors), ignore_errors=True)
         if not keep_work:
             rmtree(folder / WORK, ignore_errors=True)
     return Scan.load(folder)
@@ -178,11 +177,18 @@ def list_corpus(
     """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
     items = [item for benchmark in benchmarks for item in read_items(benchmark, base)]
     stored = [StoredVectors.load(path, base) for path in manifest.stored]
+    for each in stored:
+        if each.folder.resolve().is_relative_to(out.resolve()):
+            raise UsageError(
+                f"{printable(str(each.folder))}: lies in the folder of the scan itself, which"
+                " would replace it; choose another folder for the scan (--out)"
+            )
     names = Counter([source.name for source in sources] + [s for v in stored for s in v.sources])
     if repeated := next((name for name, n in names.items() if n > 1), ""):
         raise UsageError(
             f"source '{printable(repeated, 60)}': stands twice among the sources and the stored"
-            " vectors, whose documents would count as one source; scan them separately"
+            " vectors, whose documents would count as one source; give sources names of their"
+            " own in manifests (that of a quick scan is 'corpus'), or scan them separately"
         )
     sizes = Counter(item.benchmark for item in items)
     vectors = {b.name: given_vectors(b, sizes[b.name], base) for b in benchmarks}
@@ -227,7 +233,8 @@ def _search(
     with timed("items"):
         embedded = embed_items(corpus, out, execution)
     for vectors in stored:
-        vectors.check_embedder(embedded.about)
+        if embedded.about.get("model") != "given":  # dimensions are compared as chunks come
+            vectors.check_embedder(embedded.about)
     with timed("read"):
         sample = sample_documents(corpus, out, execution)
     with timed("chunk"):
@@ -245,9 +252,10 @@ def _search(
     found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
     record = _record(corpus, embedded, sample, chunked, stored, found, seconds)
     if store is not None:
-        own = set(corpus.sources)
+        own = {item.source for item in corpus.inputs}
         about = {name: record[name] for name in ("created", "version", "manifest", "embedder")}
         about |= {
+            "key": corpus.key,
             "embedding": corpus.manifest.embedding.model_dump(),
             "precision": store.precision,
             "min_tokens": chunked.min_tokens,
@@ -255,7 +263,14 @@ def _search(
             "short": _short(chunked, []),
             "strata": [row for row in record["strata"] if row["source"] in own],
         }
-        store.finish(out / VECTORS, about)
+        texts = {
+            number: shard.size
+            for number, shard in enumerate(shards)
+            if isinstance(shard, TextShard)
+        }
+        # A finished scan's mark goes first: its vectors and tables belong together.
+        (out / RECORD).unlink(missing_ok=True)
+        store.finish(out / VECTORS, texts, about)
     return found, record
 
 
@@ -271,11 +286,14 @@ def _announce(
     if not texts:
         raise UsageError("--keep-vectors: no text is embedded, the corpus holds vectors already")
     size = size_of(texts, dims, precision)
-    check_room(out, size)
+    listed = sum(Path(shard.path).stat().st_size for shard in chunked.shards())
+    there = sum(path.stat().st_size for path in (out / WORK).glob(f"search-*/{VECTORS}/*"))
+    check_room(out, size + listed, there)
     write_line(
         shown,
         f"storing the vectors of up to {texts:,} texts, {dims} dimensions in {precision}:"
-        f" {megabytes(size)} in {printable(str(out / VECTORS))}",
+        f" {megabytes(size)}, and about {megabytes(listed)} of texts, in"
+        f" {printable(str(out / VECTORS))}",
     )
 
 
@@ -318,7 +336,9 @@ def _record(
     manifest, sketch, search = corpus.manifest, found.sketch, corpus.manifest.search
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
     documents, short = _documents(sample, chunked, stored), _short(chunked, stored)
-    least = max([chunked.min_tokens, *(vectors.about["min_tokens"] for vectors in stored)])
+    least = chunked.min_tokens
+    if stored and not corpus.inputs:
+        least = max(vectors.about["min_tokens"] for vectors in stored)
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": versions.get("bayescontam", ""),
@@ -335,7 +355,7 @@ def _record(
         "chunks": {
             "made": sketch.total,
             "distinct": sketch.tallies.get("texts", 0),
-            "short_pieces": sum(report["short_pieces"] for report in chunked.reports),
+            "short_pieces": sum(counts["short_pieces"] for counts in short.values()),
             "min_tokens": least,
         },
         "short": short,
@@ -354,8 +374,9 @@ def _record(
         "notes": [
             *corpus.notes,
             *_reading_notes(documents),
-            *_length_notes(short, least, found),
+            *_short_notes(_short(chunked, []), chunked.min_tokens),
             *_stored_notes(stored, chunked.min_tokens),
+            *_cut_notes(found),
         ],
     }
 
@@ -451,8 +472,8 @@ def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _length_notes(short: dict[str, Counter[str]], least: int, found: SearchTables) -> Iterator[str]:
-    """Give sentences on what was not searched because it is short, and on items that are cut."""
+def _short_notes(short: Mapping[str, Mapping[str, int]], least: int) -> Iterator[str]:
+    """Give sentences on what was not searched because it is short."""
     whole = {name: sum(counts[name] for counts in short.values()) for name in LENGTHS}
     if whole["short"]:
         share = whole["short"] / whole["documents"]
@@ -466,6 +487,10 @@ def _length_notes(short: dict[str, Counter[str]], least: int, found: SearchTable
             f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
             " and were not searched"
         )
+
+
+def _cut_notes(found: SearchTables) -> Iterator[str]:
+    """Give a sentence on items that are cut."""
     if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
         yield (
             f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
@@ -477,6 +502,12 @@ def _stored_notes(stored: Sequence[StoredVectors], least: int) -> Iterator[str]:
     """Give sentences on what stored vectors lack for these items, or hold only roughly."""
     for vectors in stored:
         name, shortest = printable(str(vectors.folder)), vectors.about["min_tokens"]
+        yield from _short_notes(vectors.about["short"], shortest)
+        if shortest < least:
+            yield (
+                f"{name}: texts from {shortest} tokens are among the vectors and were searched;"
+                f" for these items it would be those from {least} tokens"
+            )
         if shortest > least:
             yield (
                 f"{name}: texts below {shortest} tokens were left out when the vectors were"

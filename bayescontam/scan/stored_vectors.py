@@ -9,6 +9,7 @@ file. ``vectors.json`` says what they were made of; it is written last.
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from bayescontam._files import atomic_path, on_disk, sha256
 from bayescontam._runs import read_json, write_json
@@ -27,7 +29,8 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import CHUNK_SCHEMA, DESCRIBED, divided
 from bayescontam.scan.execution import task_name
 from bayescontam.scan.sketch import Chunks
-from bayescontam.scan.sources import expanded
+from bayescontam.scan.sources import expanded, reason_of
+from bayescontam.specs.corpus import Embedding
 
 Precision = Literal["fp16", "fp32"]
 VECTORS = "vectors"
@@ -39,6 +42,12 @@ _PART = 65_536
 _SCHEMA = CHUNK_SCHEMA.append(pa.field("vector", pa.int64()))
 _LOCAL = ("device", "versions", "precision")
 """What an embedder says of itself that changes its vectors by rounding alone."""
+_NEEDED = {
+    "format": int, "parts": list, "key": dict, "precision": str, "embedder": dict,
+    "embedding": dict, "min_tokens": int, "documents": dict, "short": dict, "strata": list,
+}  # fmt: skip
+"""What ``vectors.json`` has."""
+_OF_PART = {"name": str, "vectors": int, "chunks": int, "bytes": int}
 _ADVICE = "Give the folder 'vectors' of a scan that was run with --keep-vectors."
 
 
@@ -51,15 +60,32 @@ def size_of(texts: int, dims: int, precision: Precision) -> int:
     return texts * dims * _TYPES[precision].itemsize
 
 
-def check_room(folder: Path, needed: int) -> None:
-    """Refuse to store what the disk has no room for: parts and whole are there at once."""
+def check_room(folder: Path, needed: int, there: int) -> None:
+    """Refuse to store what the disk has no room for, beside what is there of it.
+
+    Shards and the parts that they are joined to are there at once.
+    """
     free = shutil.disk_usage(folder).free
-    if 2 * needed > free:
+    if 2 * needed - there > free:
         raise UsageError(
-            f"{printable(str(folder))}: the vectors take up to {megabytes(needed)}, and twice as"
-            f" much while they are written; {megabytes(free)} are free: make room, or leave out"
+            f"{printable(str(folder))}: vectors and texts take up to {megabytes(needed)}, and twice"
+            f" as much while they are written; {megabytes(free)} are free: make room, or leave out"
             " --keep-vectors"
         )
+
+
+def unfinished(target: Path) -> Path:
+    """Return where a folder of vectors is made, before it has its name."""
+    return target.with_name(f".{target.name}.part")
+
+
+def holds_vectors(folder: Path, key: dict[str, Any], precision: Precision | None = None) -> bool:
+    """Return whether a folder has whole vectors of a scan, in a precision if one is given."""
+    try:
+        about = StoredVectors.load(folder).about
+    except DataError:
+        return False
+    return about["key"] == key and precision in (None, about["precision"])
 
 
 def megabytes(size: int) -> str:
@@ -93,27 +119,27 @@ class VectorStore:
             with atomic_path(part.with_suffix(".parquet")) as temporary:
                 pq.write_table(chunks, temporary, compression="zstd")
 
-    def finish(self, target: Path, about: dict[str, Any]) -> None:
-        """Join the shards to parts in `target`, whole or not at all."""
-        whole = target.with_name(f".{target.name}.part")
+    def finish(self, target: Path, sizes: dict[int, int], about: dict[str, Any]) -> None:
+        """Join shards, with their numbers of chunks, to parts in `target`: whole or not at all."""
+        whole = unfinished(target)
         shutil.rmtree(whole, ignore_errors=True)
         with on_disk(target):
             whole.mkdir(parents=True)
             parts = [
                 _join(names, whole / task_name(number))
-                for number, names in enumerate(self._groups())
+                for number, names in enumerate(self._groups(sizes))
             ]
             write_json(whole / ABOUT, {"format": 1, "parts": parts, **about})
             shutil.rmtree(target, ignore_errors=True)
             whole.rename(target)
 
-    def _groups(self) -> Iterator[list[Path]]:
+    def _groups(self, sizes: dict[int, int]) -> Iterator[list[Path]]:
         """Give shards that make a part, as paths without a suffix."""
         group: list[Path] = []
         size = 0
-        for path in sorted(self.folder.glob("*.parquet")):
-            group.append(path.with_suffix(""))
-            size += pq.read_metadata(path).num_rows
+        for number, chunks in sizes.items():
+            group.append(self.folder / task_name(number))
+            size += chunks
             if size >= _PART:
                 yield group
                 group, size = [], 0
@@ -123,9 +149,11 @@ class VectorStore:
 
 def _join(names: Sequence[Path], part: Path) -> dict[str, Any]:
     """Join shards to a part; return its name, numbers of vectors and chunks, and size."""
-    loaded = [np.load(name.with_suffix(".npy"), mmap_mode="r") for name in names]
-    starts = np.concatenate([[0], np.cumsum([len(vectors) for vectors in loaded])]).astype(int)
-    _write_vectors(part.with_suffix(".npy"), loaded, int(starts[-1]), loaded[0].shape[1])
+    paths = [name.with_suffix(".npy") for name in names]
+    # One after the other: a file that is mapped stays open.
+    shapes = [np.load(path, mmap_mode="r").shape for path in paths]
+    starts = np.concatenate([[0], np.cumsum([rows for rows, _ in shapes])]).astype(int)
+    _write_vectors(part.with_suffix(".npy"), map(np.load, paths), int(starts[-1]), shapes[0][1])
     chunks = 0
     with pq.ParquetWriter(part.with_suffix(".parquet"), _SCHEMA, compression="zstd") as writer:
         for name, start in zip(names, starts.tolist(), strict=False):
@@ -162,12 +190,9 @@ class StoredShard:
 
     def chunks(self, number: int, embedder: object) -> Iterator[Chunks]:
         """Give the chunks of each stratum with their vectors."""
-        try:
+        with _reading(self.name):
             vectors = np.load(self.name)
-            columns = ["source", "stratum", "hash", "first", "vector"]
-            table = pq.read_table(f"{self.path}.parquet", columns=columns).to_pandas()
-        except (OSError, ValueError) as error:
-            raise DataError([Fault(self.name, f"cannot be read ({error})")], _ADVICE) from error
+        table = self._columns("source", "stratum", "hash", "first", "vector").to_pandas()
         if len(table) != self.size or table["vector"].max() >= len(vectors):
             there = f"{len(table):,} chunks with {len(vectors):,} vectors"
             problem = f"holds {there}; {self.size:,} were written: it is cut short or changed"
@@ -177,8 +202,22 @@ class StoredShard:
 
     def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         """Return `DESCRIBED` and ``text`` of some rows."""
-        table = pq.read_table(f"{self.path}.parquet", columns=[*DESCRIBED, "text"])
-        return table.take(pa.array(rows)).to_pandas()
+        return self._columns(*DESCRIBED, "text").take(pa.array(rows)).to_pandas()
+
+    def _columns(self, *names: str) -> pa.Table:
+        path = f"{self.path}.parquet"
+        with _reading(path):
+            return pq.read_table(path, columns=list(names)).select(names)
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Turn whatever reading raises into an error that names the file."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, EOFError, pa.ArrowException) as error:
+        problem = f"cannot be read ({reason_of(error)})"
+        raise DataError([Fault(path, problem)], _ADVICE) from error
 
 
 @dataclass(frozen=True)
@@ -208,12 +247,36 @@ class StoredVectors:
             about = read_json(record)
         except ValueError as error:
             raise DataError([Fault(str(record), f"is not JSON ({error})")], _ADVICE) from error
-        if about.get("format") != 1:
-            problem = f"has format {about.get('format')!r}; 1 is known: use a newer bayescontam"
+        if isinstance(about, dict) and isinstance(about.get("format"), int) and about["format"] > 1:
+            problem = f"has format {about['format']}; 1 is known: use a newer bayescontam"
             raise DataError([Fault(str(record), problem)])
+        if lacking := _lacking(about):
+            raise DataError([Fault(str(record), f"lacks '{lacking}': it was changed")], _ADVICE)
         found = cls(folder, about)
         found._check_files()
         return found
+
+    @cached_property
+    def embedding(self) -> Embedding:
+        """Settings of their embedder.
+
+        Raises
+        ------
+        UsageError
+            If it runs code that comes with the model, which a folder may not turn on.
+        """
+        try:
+            spec = Embedding.model_validate(self.about["embedding"])
+        except ValidationError as error:
+            problem = "its 'embedding' is none that this version knows"
+            raise DataError([Fault(str(self.folder / ABOUT), problem)], _ADVICE) from error
+        if spec.trust_remote_code:
+            raise UsageError(
+                f"{printable(str(self.folder))}: the model '{printable(spec.model)}' of the vectors"
+                " runs code that comes with it; to allow that, scan by a manifest with stored ="
+                " […] and trust_remote_code = true under [embedding]"
+            )
+        return spec
 
     def _check_files(self) -> None:
         faults = []
@@ -269,3 +332,18 @@ class StoredVectors:
                 f"{printable(str(self.folder))}: the vectors were made by another embedder than"
                 f" the one in use ({listing}); use that of the vectors"
             )
+
+
+def _lacking(about: Any) -> str:
+    """Return what a record of vectors lacks, or has of another type."""
+    if not isinstance(about, dict):
+        return "format"
+    for name, kind in _NEEDED.items():
+        if not isinstance(about.get(name), kind):
+            return name
+    parts = about["parts"]
+    whole = all(
+        isinstance(part, dict) and all(isinstance(part.get(n), k) for n, k in _OF_PART.items())
+        for part in parts
+    )
+    return "" if parts and whole else "parts"

@@ -16,6 +16,7 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.covariates import scanned_shares
 from bayescontam.scan import stored_vectors
 from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.find import find_nearest
 from bayescontam.scan.run import Scan
 from bayescontam.scan.stored_vectors import StoredVectors
 from bayescontam.specs.corpus import Embedding, Manifest
@@ -173,19 +174,31 @@ def test_vectors_are_added_to_a_finished_scan_and_go_with_a_replaced_one(
     scan(small.manifest, out, base=small.folder, keep_vectors="fp16", keep_work=True)
     assert tables_of(out) == tables_of(scanned.folder)
     before = (out / "vectors" / "vectors.json").stat().st_mtime_ns
-    scan(small.manifest, out, base=small.folder, keep_vectors="fp16")  # returned as it is
-    assert (out / "vectors" / "vectors.json").stat().st_mtime_ns == before
+    scan(small.manifest, out, base=small.folder, keep_vectors="fp16", keep_work=True)
+    assert (out / "vectors" / "vectors.json").stat().st_mtime_ns == before  # returned as it is
     shutil.rmtree(out / "vectors")
-    scan(small.manifest, out, base=small.folder, keep_vectors="fp16")  # they are made again
+    scan(small.manifest, out, base=small.folder, keep_vectors="fp16")  # joined again
     assert StoredVectors.load(out / "vectors").sources == ["s0", "s1", "s2"]
+    unlink(out / "vectors")
+    scan(small.manifest, out, base=small.folder, keep_vectors="fp16")  # made again
+    scan(small.manifest, out, base=small.folder, keep_vectors="fp32")
+    assert StoredVectors.load(out / "vectors").about["precision"] == "fp32"
+    (out / "texts.parquet").unlink()
+    scan(small.manifest, out, base=small.folder)  # tables are made again, vectors are these
+    assert StoredVectors.load(out / "vectors").about["precision"] == "fp32"
     other = Manifest.parse(small.manifest.text.replace("top_k = 7", "top_k = 6"), "made.toml")
     scan(other, out, base=small.folder, replace=True)
     assert not (out / "vectors").exists()
 
 
+def change_record(vectors: Path, **values: Any) -> None:
+    path = vectors / "vectors.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | values), "utf-8")
+
+
 def unlink(vectors: Path) -> str:
-    (vectors / "000001.npy").unlink()
-    return r"000001\.npy: is missing"
+    (vectors / "000000.npy").unlink()
+    return r"000000\.npy: is missing"
 
 
 def cut(vectors: Path) -> str:
@@ -202,6 +215,32 @@ def without_record(vectors: Path) -> str:
 def damaged_record(vectors: Path) -> str:
     (vectors / "vectors.json").write_text("{")
     return r"vectors\.json: is not JSON"
+
+
+def record_of_another_kind(vectors: Path) -> str:
+    (vectors / "vectors.json").write_text("[]")
+    return r"vectors\.json: lacks 'format': it was changed"
+
+
+def record_without_strata(vectors: Path) -> str:
+    change_record(vectors, strata=None)
+    return r"vectors\.json: lacks 'strata'"
+
+
+def record_without_parts(vectors: Path) -> str:
+    change_record(vectors, parts=[])
+    return r"vectors\.json: lacks 'parts'"
+
+
+def damaged_table(vectors: Path) -> str:
+    (vectors / "000000.parquet").write_bytes(b"PAR1 nothing PAR1")
+    return r"000000\.parquet: cannot be read"
+
+
+def table_without_column(vectors: Path) -> str:
+    path = vectors / "000000.parquet"
+    pq.write_table(pq.read_table(path).drop_columns("hash"), path)
+    return r"000000\.parquet: cannot be read"
 
 
 def later_format(vectors: Path) -> str:
@@ -222,7 +261,20 @@ def shorter_table(vectors: Path) -> str:
 
 @pytest.mark.parametrize(
     "spoil",
-    [unlink, cut, without_record, damaged_record, later_format, no_folder, shorter_table],
+    [
+        unlink,
+        cut,
+        without_record,
+        damaged_record,
+        record_of_another_kind,
+        record_without_strata,
+        record_without_parts,
+        later_format,
+        no_folder,
+        shorter_table,
+        damaged_table,
+        table_without_column,
+    ],
 )
 def test_damage_is_named(
     spoil: Callable[[Path], str], vectors: Path, small: Small, tmp_path: Path
@@ -251,6 +303,50 @@ def test_one_name_for_two_sources_is_refused(vectors: Path, small: Small, tmp_pa
         scan(of_stored(vectors, vectors), tmp_path / "out", base=small.folder)
 
 
+def test_a_scan_does_not_replace_the_vectors_that_it_searches(
+    whole: Scan, small: Small, tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(whole.folder, tmp_path / "out"))
+    with pytest.raises(UsageError, match="lies in the folder of the scan itself"):
+        scan(of_stored(out / "vectors"), out, base=small.folder, replace=True)
+    assert StoredVectors.load(out / "vectors").key
+
+
+def test_ready_vectors_are_no_part_of_those_that_are_stored(small: Small, tmp_path: Path) -> None:
+    np.save(small.folder / "ready.npy", np.ones((4, 256), np.float32))
+    source = "[[sources]]\nname = 'ready'\npaths = ['ready.npy']\nformat = 'vectors'\n"
+    both = small.manifest.text.replace("[chunking]", source + "[chunking]")
+    kept = scan(
+        Manifest.parse(both, "made.toml"), tmp_path / "a", base=small.folder, keep_vectors="fp32"
+    )
+    stored = StoredVectors.load(kept.folder / "vectors")
+    assert stored.sources == ["s0", "s1", "s2"]
+    again = of_stored(stored.folder).text.replace("[chunking]", source + "[chunking]")
+    found = scan(Manifest.parse(again, "made.toml"), tmp_path / "b", base=small.folder)
+    assert_same_tables(found, kept)
+
+
+def test_items_with_vectors_of_their_own_are_compared_by_dimensions(
+    vectors: Path, small: Small, tmp_path: Path
+) -> None:
+    for dims in (256, 64):
+        np.save(small.folder / f"items-{dims}.npy", np.eye(12, dims, dtype=np.float32))
+    given = [f"path = 'items.jsonl'\nvectors = 'items-{dims}.npy'" for dims in (256, 64)]
+    found = scan(of_stored(vectors, benchmarks=(given[0],)), tmp_path / "a", base=small.folder)
+    assert len(found.items) == 12
+    with pytest.raises(DataError, match="has 256 dimensions, the items have 64"):
+        scan(of_stored(vectors, benchmarks=(given[1],)), tmp_path / "b", base=small.folder)
+
+
+def test_a_folder_cannot_turn_on_code_of_a_model(vectors: Path) -> None:
+    change_record(vectors, embedding={"model": "x/y", "trust_remote_code": True})
+    with pytest.raises(UsageError, match="the model 'x/y' of the vectors runs code"):
+        find_nearest(vectors, "a text", device="cpu")
+    change_record(vectors, embedding={"modle": "x/y"})
+    with pytest.raises(DataError, match="its 'embedding' is none that this version knows"):
+        find_nearest(vectors, "a text", device="cpu")
+
+
 def test_vectors_of_vectors_are_not_stored(vectors: Path, small: Small, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--keep-vectors: no text is embedded"):
         scan(of_stored(vectors), tmp_path / "out", base=small.folder, keep_vectors="fp16")
@@ -267,6 +363,10 @@ def test_texts_that_were_too_short_to_be_stored_are_noted(
     made = of_stored(vectors, chunking="min_tokens = 1")
     notes = scan(made, tmp_path / "out", base=small.folder).record["notes"]
     assert any("texts below 3 tokens were left out when" in note for note in notes)
+    longer = scan(of_stored(vectors, chunking="min_tokens = 9"), tmp_path / "9", base=small.folder)
+    assert longer.record["chunks"]["min_tokens"] == 3
+    assert any("texts from 3 tokens are among" in note for note in longer.record["notes"])
+    assert any("have fewer than 3 tokens" in note for note in longer.record["notes"])
 
 
 def test_a_disk_without_room_is_refused_before_anything_is_embedded(
@@ -274,7 +374,7 @@ def test_a_disk_without_room_is_refused_before_anything_is_embedded(
 ) -> None:
     free = SimpleNamespace(free=1000)
     monkeypatch.setattr(stored_vectors.shutil, "disk_usage", lambda path: free)
-    with pytest.raises(UsageError, match=r"the vectors take up to 0\.1 MB.*0\.0 MB are free"):
+    with pytest.raises(UsageError, match=r"vectors and texts take up to 0\.1 MB.*0\.0 MB are free"):
         scan(small.manifest, tmp_path / "out", base=small.folder, keep_vectors="fp16")
     assert shard_lines(tmp_path / "out") == []
 
