@@ -1,0 +1,236 @@
+"""What is recorded of a scan: counts by reason, achieved shares, versions, and notes on them."""
+
+import importlib.metadata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bayescontam._text import printable
+from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments
+from bayescontam.scan.documents import SampledDocuments
+from bayescontam.scan.items import CorpusListing, EmbeddedItems
+from bayescontam.scan.results import SearchTables
+from bayescontam.scan.sketch import Sketch
+from bayescontam.scan.stored_vectors import Precision, StoredVectors
+from bayescontam.specs.corpus import Manifest
+
+_PACKAGES = (
+    "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
+    "numba", "numpy", "pyarrow", "rapidfuzz",
+)  # fmt: skip
+
+
+def record_of(
+    corpus: CorpusListing,
+    embedded: EmbeddedItems,
+    sample: SampledDocuments,
+    chunked: ChunkedDocuments,
+    stored: Sequence[StoredVectors],
+    found: SearchTables,
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """Return the content of ``scan.json``."""
+    manifest, sketch, search = corpus.manifest, found.sketch, corpus.manifest.search
+    versions = {name: version for name in _PACKAGES if (version := _version(name))}
+    documents, short = _documents(sample, chunked, stored), _short(chunked, stored)
+    least = chunked.min_tokens
+    if stored and not corpus.inputs:
+        least = max(vectors.about["min_tokens"] for vectors in stored)
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": versions.get("bayescontam", ""),
+        "versions": versions,
+        "manifest": {
+            "name": manifest.name,
+            "hash": manifest.hash,
+            "summary": manifest.summary,
+            "text": manifest.text,
+        },
+        "seed": manifest.seed,
+        "embedder": embedded.about,
+        "documents": documents,
+        "chunks": {
+            "made": sketch.total,
+            "distinct": sketch.tallies.get("texts", 0),
+            "short_pieces": sum(counts["short_pieces"] for counts in short.values()),
+            "min_tokens": least,
+        },
+        "short": short,
+        "strata": _strata_of(sample, stored, sketch),
+        "benchmarks": _benchmarks(manifest, found),
+        "search": {
+            "queries": len(corpus.items),
+            "chunks": sketch.total,
+            "pairs": sketch.total * len(corpus.items),
+            "shards": len(found.shards),
+            "top_k": search.top_k,
+            "tail_share": search.tail_share,
+            "tail_size": search.tail_size,
+        },
+        "seconds": seconds,
+        "notes": [
+            *corpus.notes,
+            *_reading_notes(documents),
+            *_short_notes(_short(chunked, []), chunked.min_tokens),
+            *_stored_notes(stored, chunked.min_tokens),
+            *_cut_notes(found),
+        ],
+    }
+
+
+def vectors_record(
+    corpus: CorpusListing,
+    sample: SampledDocuments,
+    chunked: ChunkedDocuments,
+    precision: Precision,
+    record: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the content of ``vectors.json``, parts aside; `record` is that of the scan."""
+    own = {item.source for item in corpus.inputs}
+    return {name: record[name] for name in ("created", "version", "manifest", "embedder")} | {
+        "key": corpus.key,
+        "embedding": corpus.manifest.embedding.model_dump(),
+        "precision": precision,
+        "min_tokens": chunked.min_tokens,
+        "documents": _documents(sample, chunked, []),
+        "short": _short(chunked, []),
+        "strata": [row for row in record["strata"] if row["source"] in own],
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""  # not every scan needs every package
+
+
+def _documents(
+    sample: SampledDocuments, chunked: ChunkedDocuments, stored: Sequence[StoredVectors]
+) -> dict[str, Any]:
+    """Return what was counted when documents were read, now or when vectors were stored."""
+    before = [vectors.about["documents"] for vectors in stored]
+    unreadable, without = Counter[str](), Counter[str]()
+    for report in [*sample.reports, *before]:
+        unreadable.update(report["unreadable"])
+        without.update(report["without"])
+    damaged = {report["path"]: report["damage"] for report in sample.reports if report["damage"]}
+    for earlier in before:
+        damaged |= earlier["damaged"]
+    counts = {
+        "read": sum(sum(report["documents"].values()) for report in sample.reports),
+        "bytes": sum(report["bytes"] for report in sample.reports),
+        "sampled": sum(report["documents"] for report in chunked.reports),
+        "short": sum(report["short"] for report in chunked.reports),
+    }
+    total = {name: n + sum(earlier[name] for earlier in before) for name, n in counts.items()}
+    return {
+        "read": total["read"],
+        "bytes": total["bytes"],
+        "unreadable": dict(sorted(unreadable.items())),
+        "damaged": damaged,
+        "without": dict(sorted(without.items())),
+        "sampled": total["sampled"],
+        "short": total["short"],
+    }
+
+
+def _short(chunked: ChunkedDocuments, stored: Sequence[StoredVectors]) -> dict[str, Counter[str]]:
+    """Return for each source how many documents and tokens were sampled, and how many short."""
+    table: dict[str, Counter[str]] = {}
+    counted = [report["by_source"] for report in chunked.reports]
+    for by_source in [*counted, *(vectors.about["short"] for vectors in stored)]:
+        for source, counts in by_source.items():
+            table.setdefault(source, Counter(dict.fromkeys(LENGTHS, 0))).update(counts)
+    return dict(sorted(table.items()))
+
+
+def _strata_of(
+    sample: SampledDocuments, stored: Sequence[StoredVectors], sketch: Sketch
+) -> list[dict[str, Any]]:
+    left = dict(sketch.chunks)
+    table: list[dict[str, Any]]
+    table = sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
+    table += [row for vectors in stored for row in vectors.about["strata"]]
+    rows = [{**row, "chunks": left.pop((row["source"], row["stratum"]), 0)} for row in table]
+    # Those that are left are of ready vectors: chunks without documents.
+    return rows + [
+        {"source": source, "stratum": stratum, "share": 1.0, "chunks": chunks}
+        for (source, stratum), chunks in sorted(left.items())
+    ]
+
+
+def _benchmarks(manifest: Manifest, found: SearchTables) -> list[dict[str, Any]]:
+    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
+    cut: dict[str, list[bool]] = {}
+    for item, tokens in zip(found.items, found.tokens, strict=True):
+        cut.setdefault(item.benchmark, []).append(tokens > found.max_tokens)
+    return [
+        {"benchmark": b, "items": len(own), "text_mode": modes.get(b, "input"), "cut": sum(own)}
+        for b, own in cut.items()
+    ]
+
+
+def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:
+    """Give sentences on documents that could not be read, were incomplete, or not sampled."""
+    if documents["unreadable"]:
+        reasons = ", ".join(f"{n:,} {why}" for why, n in documents["unreadable"].items())
+        total = sum(documents["unreadable"].values())
+        yield f"{total:,} records could not be read ({reasons}); scan.log lists them"
+    for path, damage in documents["damaged"].items():
+        yield f"{path}: {damage}; what stands behind the damage was not scanned"
+    for field, count in documents["without"].items():
+        yield f"{count:,} documents have no '{printable(field)}'"
+    if documents["sampled"] < documents["read"]:
+        share = documents["sampled"] / documents["read"]
+        yield (
+            f"{documents['sampled']:,} of {documents['read']:,} documents ({share:.2%}) were "
+            "sampled: an item without a match may have one in the rest"
+        )
+
+
+def _short_notes(short: Mapping[str, Mapping[str, int]], least: int) -> Iterator[str]:
+    """Give sentences on what was not searched because it is short."""
+    whole = {name: sum(counts[name] for counts in short.values()) for name in LENGTHS}
+    if whole["short"]:
+        share = whole["short"] / whole["documents"]
+        tokens = whole["short_tokens"] / max(1, whole["tokens"])
+        yield (
+            f"{whole['short']:,} of {whole['documents']:,} documents ({share:.2%}, with"
+            f" {tokens:.2%} of the tokens) have fewer than {least} tokens and were not searched"
+        )
+    if whole["short_pieces"]:
+        yield (
+            f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
+            " and were not searched"
+        )
+
+
+def _cut_notes(found: SearchTables) -> Iterator[str]:
+    """Give a sentence on items that are cut."""
+    if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
+        yield (
+            f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
+            " that the embedder sees: only their beginning was looked for"
+        )
+
+
+def _stored_notes(stored: Sequence[StoredVectors], least: int) -> Iterator[str]:
+    """Give sentences on what stored vectors lack for these items, or hold only roughly."""
+    for vectors in stored:
+        name, shortest = printable(str(vectors.folder)), vectors.about["min_tokens"]
+        yield from _short_notes(vectors.about["short"], shortest)
+        if shortest < least:
+            yield (
+                f"{name}: texts from {shortest} tokens are among the vectors and were searched;"
+                f" for these items it would be those from {least} tokens"
+            )
+        if shortest > least:
+            yield (
+                f"{name}: texts below {shortest} tokens were left out when the vectors were"
+                f" stored; for these items those from {least} tokens would be searched: shorter"
+                " duplicates are not found"
+            )
+        if vectors.about["precision"] == "fp16":
+            yield f"{name}: vectors are stored in 16 bits: cosines are exact to about 0.0005"
