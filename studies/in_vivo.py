@@ -225,9 +225,12 @@ def _headline(cells: pd.DataFrame, spread: pd.DataFrame) -> str:
         parts.append(f"{way} {coverage(_widened(own))[0]:.0%} (off by {error:.3f})")
     count = len(exposed) // len(parts)
     sd = float(spread.loc[spread["benchmark"] == "all with duplicates", "sd between bases"].iloc[0])
+    independent = len(exposed.drop_duplicates(_TOGETHER))
     return (
         f"Of {count} honest scores on benchmarks with duplicates, estimated without the clean"
-        f" twin, lie in 95 % intervals (root mean square error): {', '.join(parts)}. Clean models"
+        f" twin, lie in 95 % intervals (root mean square error): {', '.join(parts)}. They are of"
+        f" {independent} pairs of base and benchmark, within which errors are alike: shares are"
+        f" hardly more certain than {independent} intervals make them. Clean models"
         f" of different bases differ by {sd:.3f} (standard deviation)."
     )
 

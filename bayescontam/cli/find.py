@@ -48,4 +48,5 @@ def _entry(row: Any) -> str:
     place = (
         f"{printable(row.source, 60)}, {printable(row.document, 120)}, chunk {row.chunk}{copies}"
     )
-    return f"{place}: {printable(row.text, _SHOWN)}"
+    # On one line: programs and poems would be full of marks for line breaks.
+    return f"{place}: {printable(' '.join(row.text.split()), _SHOWN)}"

@@ -403,7 +403,7 @@ def test_vectors_belong_into_a_manifest_that_is_given(here: Path, run: Run) -> N
 
 
 def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
-    texts = records(30) + [{"id": "twice", "text": "one two three"}] * 2
+    texts = records(30) + [{"id": "twice", "text": "one two\n three"}] * 2
     write_records(here / "corpus.jsonl", texts)
     stored = run("scan", *QUICK, "--corpus", "corpus.jsonl", "--keep-vectors", "--out", "a")
     assert stored.status == 0, stored.err
@@ -412,7 +412,7 @@ def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
     first = done.out.splitlines()[0]
     assert first == "1.000  corpus, twice, chunk 0, 2 copies: one two three"
     table = run("find", "a/vectors", "one two three", "-k", "2", "-q", "-f", "csv").out
-    assert [line.split(",")[1] for line in table.splitlines()][:2] == ["document", "twice"]
+    assert [line.split(",")[1] for line in table.splitlines()[:2]] == ["document", "twice"]
     assert '"copies": 2' in run("find", "a/vectors", "one two three", "-q", "-f", "json").out
     refused = run("find", "a", "one two three")
     assert refused.status == 2

@@ -131,6 +131,15 @@ def test_the_error_of_coverage_is_that_of_bases_and_benchmarks() -> None:
     assert coverage(none, ["base"]) == pytest.approx((0.0, (4 / 150) ** 0.5))
 
 
+def test_the_headline_says_how_few_scores_are_independent() -> None:
+    spread = pd.DataFrame({"benchmark": ["all with duplicates"], "sd between bases": [0.02]})
+    twice = pd.concat([cells(), cells(mix="exact-8"), cells(base="base-1")])
+    headline = in_vivo._headline(twice, spread)
+    assert headline.startswith("Of 3 honest scores")
+    assert "They are of 2 pairs of base and benchmark" in headline
+    assert headline.index("twins 0%") < headline.index("raw score 0%")
+
+
 def test_pictures_show_the_way_to_the_total_that_was_taken() -> None:
     picture = in_vivo._scores_picture(cells())
     assert set(picture.table["series"]) == {in_vivo.RAW, in_vivo.DIRECT, in_vivo.TWINS}
