@@ -280,7 +280,7 @@ def quick_manifest(
         "": {"summary": f"Quick scan for {printable(file.name)}"},
         "benchmarks": {"name": stem, "path": _whole(benchmark)},
     }
-    if corpus:
+    if corpus or not stored:
         tables["sources"] = {"name": "corpus", "paths": [_whole(path) for path in corpus]}
     if stored:
         tables[""]["stored"] = [_whole(path) for path in stored]

@@ -192,14 +192,21 @@ def test_an_unknown_key_anywhere_is_refused_and_named(block: str, key: str) -> N
     assert any(fault.startswith(f"a: {place}: unknown key (") for fault in refused(text, "a"))
 
 
+STORED = "stored = ['scan/vectors']\n"
+NEEDED = "at least one [[benchmarks]], and one [[sources]] or folder in 'stored' are needed"
+ALONE = "'generated' stands alone: leave out benchmarks, sources and stored"
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (SHORT, "at least one [[benchmarks]] and one [[sources]] are needed"),
-        (SHORT + BENCHMARK, "at least one [[benchmarks]] and one [[sources]] are needed"),
-        (SHORT + SOURCE, "at least one [[benchmarks]] and one [[sources]] are needed"),
-        (WHOLE + "[generated]\n",
-         "'generated' stands alone: leave out benchmarks and sources"),
+        (SHORT, NEEDED),
+        (SHORT + BENCHMARK, NEEDED),
+        (SHORT + SOURCE, NEEDED),
+        (SHORT + STORED, NEEDED),
+        (SHORT + STORED + BENCHMARK, None),
+        (WHOLE + "[generated]\n", ALONE),
+        (STORED + MADE, ALONE),
         (WHOLE + SOURCE, "sources: the name 'web' stands twice; names must differ"),
         (SHORT + BENCHMARK * 2 + SOURCE,
          "benchmarks: the name 'quiz' stands twice; names must differ"),

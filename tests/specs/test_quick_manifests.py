@@ -191,6 +191,12 @@ def test_nothing_is_no_corpus() -> None:
     assert refused(corpus=())[0].startswith("manifest.toml: sources.0.paths: got []; ")
 
 
+def test_stored_vectors_stand_for_a_corpus_with_their_embedding() -> None:
+    made = quick_manifest("items.jsonl", (), {"top_k": 3}, ("scan/vectors",), {"model": "hashing"})
+    assert made.stored == (str(Path.cwd() / "scan" / "vectors"),)
+    assert (made.sources, made.embedding.model, made.search.top_k) == ((), "hashing", 3)
+
+
 def test_all_bad_values_are_reported_at_once() -> None:
     assert len(refused(share=2.0, top_k=0, seed=-1)) == 3
 
