@@ -115,8 +115,10 @@ from .power.scenario import (
 from .published.findings import Findings as Findings
 from .published.study import run_reproduction as run_reproduction
 from .scan.find import find_nearest as find_nearest
+from .scan.index_build import build_index as build_index
 from .scan.results import Scan as Scan
 from .scan.run import run_scan as run_scan
+from .scan.vector_index import VectorIndex as VectorIndex
 from .specs.corpus import Manifest as Manifest
 from .specs.curve import CurveSpec as CurveSpec
 from .specs.lab import LabSpec as LabSpec

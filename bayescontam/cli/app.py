@@ -13,6 +13,7 @@ from bayescontam.cli import (
     find,
     fit,
     importers,
+    index,
     judge,
     lab,
     models,
@@ -48,6 +49,7 @@ app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
 app.add_typer(scan.corpora_app, name="corpora", epilog=scan.CORPORA_EXAMPLES)
 app.command("scan", epilog=scan.SCAN_EXAMPLES)(scan.scan)
+app.command("index", epilog=index.EXAMPLES)(index.index)
 app.command("find", epilog=find.EXAMPLES)(find.find)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)

@@ -12,6 +12,7 @@ from bayescontam.cli.terminal import print_list, put_csv, put_json
 
 EXAMPLES = examples(
     "bayescontam find scan/vectors 'Three houses stand in a row.'",
+    "bayescontam find index 'Three houses stand in a row.'",
     "bayescontam find scan/vectors 'def solve(n):' -k 5 --format json",
     then="Vectors are stored by: bayescontam scan … --keep-vectors",
 )
@@ -20,7 +21,9 @@ _SHOWN = 300
 
 
 def find(
-    vectors: Annotated[Path, Argument(help="Folder of vectors that a scan stored.")],
+    vectors: Annotated[
+        Path, Argument(help="Folder of vectors that a scan stored, or of an index of them.")
+    ],
     text: Annotated[str, Argument(help="Text to search for.")],
     k: Annotated[int, Option("--k", "-k", help="How many chunks to report.")] = 20,
     device: Annotated[
@@ -29,7 +32,7 @@ def find(
     output: Format = "table",
     quiet: Quiet = False,
 ) -> None:
-    """Find the chunks of a corpus that are nearest to a text, by stored vectors."""
+    """Find the chunks of a corpus that are nearest to a text, by stored vectors or an index."""
     with stage(not quiet, "loading the search"):
         from bayescontam.scan.find import find_nearest
 

@@ -1,6 +1,6 @@
 """Commands ``scan`` and ``corpora …``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -36,6 +36,7 @@ SCAN_EXAMPLES = examples(
     "bayescontam scan --benchmark items.jsonl --corpus 'corpus/*.jsonl.zst' --out scan",
     "bayescontam scan mine.toml --out scan --jobs 8 --keep-vectors",
     "bayescontam scan --benchmark other.jsonl --vectors scan/vectors --out other-scan",
+    "bayescontam scan --benchmark other.jsonl --index index --out other-scan",
     then="Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html",
 )
 CORPORA_EXAMPLES = examples("bayescontam corpora list", "bayescontam corpora show offline-demo")
@@ -70,6 +71,14 @@ def scan(
             help="Folder of vectors that --keep-vectors stored, in place of a corpus or beside"
             " it; may be repeated."
         ),
+    ] = None,
+    index: Annotated[
+        Path | None,
+        in_quick(help="Folder of an index of such vectors (see 'index'), in place of a corpus."),
+    ] = None,
+    exact: Annotated[
+        bool | None,
+        in_quick("--exact", help="Compare with all vectors of the index, as without it."),
     ] = None,
     text: Annotated[
         str | None, in_quick(help="Field of the corpus that holds the text; default: text.")
@@ -137,9 +146,9 @@ def scan(
     quick = {
         "text": text, "stratum": stratum, "text_mode": text_mode, "share": share,
         "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k, "seed": seed,
-        "benchmark_name": benchmark_name,
+        "benchmark_name": benchmark_name, "exact": exact or None,
     }  # fmt: skip
-    spec, base = _manifest(manifest, benchmark, corpus, vectors, quick)
+    spec, base = _manifest(manifest, benchmark, corpus, vectors, index, quick)
     with resumable("finished work"):
         found = run_scan(
             spec,
@@ -174,6 +183,7 @@ def scan(
         stored = quoted(found.folder / "vectors")
         again = f"bayescontam scan --benchmark FILE --vectors {stored} --out FOLDER"
         print_lines([f"Vectors: {stored}. For other items: {again}"])
+        print_lines([f"For many searches: bayescontam index {stored} --out INDEX"])
 
 
 def _manifest(
@@ -181,6 +191,7 @@ def _manifest(
     benchmark: Path | None,
     corpus: list[str] | None,
     vectors: list[Path] | None,
+    index: Path | None,
     quick: Mapping[str, object],
 ) -> "tuple[Manifest, Path]":
     """Return the manifest that was named, or the one that the options amount to."""
@@ -188,33 +199,46 @@ def _manifest(
 
     given = {key: value for key, value in quick.items() if value is not None}
     if name is None:
-        if benchmark is None or not (corpus or vectors):
+        if benchmark is None or not (corpus or vectors or index):
             raise UsageError(
-                "give a manifest, or --benchmark FILE and --corpus PATH (or --vectors FOLDER)"
+                "give a manifest, or --benchmark FILE and --corpus PATH (or --vectors FOLDER, or"
+                " --index FOLDER)"
             )
+        if index and (corpus or vectors):
+            raise UsageError(
+                "--index: is searched by itself; leave out --corpus and --vectors, or leave out"
+                " --index and name its vectors by --vectors"
+            )
+        if "exact" in given and not index:
+            raise UsageError("--exact: is of an --index; without one every scan is exact")
         if not corpus and (own := [word for word in ("text", "stratum", "share") if word in given]):
             raise UsageError(
                 f"--{own[0]}: is of the texts of a corpus, and none is given; stored vectors come"
                 " with theirs: leave it out, or name a --corpus"
             )
         folders = tuple(map(str, vectors or ()))
-        embedding = _embedding(folders[0]) if folders and "embedder" not in given else None
+        embedding = None
+        if (folders or index) and "embedder" not in given:
+            embedding = _embedding(folders, index)
+        searched = None if index is None else str(index)
         return quick_manifest(
-            str(benchmark), tuple(corpus or ()), given, folders, embedding
+            str(benchmark), tuple(corpus or ()), given, folders, embedding, searched
         ), Path()
-    if benchmark is not None or corpus or vectors or given:
-        named = {"benchmark": benchmark, "corpus": corpus, "vectors": vectors}
+    if benchmark is not None or corpus or vectors or index or given:
+        named = {"benchmark": benchmark, "corpus": corpus, "vectors": vectors, "index": index}
         words = [*(word for word, value in named.items() if value), *given]
         options = ", ".join("--" + word.replace("_", "-") for word in words)
         raise UsageError(f"{options}: belongs into the manifest; copy '{name}' and change it there")
     return load_manifest(name), Path(name).parent
 
 
-def _embedding(folder: str) -> dict[str, object]:
+def _embedding(folders: Sequence[str], index: Path | None) -> dict[str, object]:
     """Return the settings of the embedder of stored vectors, but for those by default."""
     from bayescontam.scan.stored_vectors import StoredVectors
+    from bayescontam.scan.vector_index import VectorIndex
 
-    return StoredVectors.load(folder).embedding.model_dump(exclude_defaults=True)
+    stored = StoredVectors.load(folders[0]) if index is None else VectorIndex.load(index).stored[0]
+    return stored.embedding.model_dump(exclude_defaults=True)
 
 
 @corpora_app.command("list", epilog="Example: bayescontam corpora list")
@@ -269,6 +293,9 @@ def _account(manifest: "Manifest") -> Iterator[str]:
     yield from (f"Looked for: {_benchmark(benchmark)}." for benchmark in manifest.benchmarks)
     yield from (f"Scanned: {_source(source)}." for source in manifest.sources)
     yield from (f"Scanned: the vectors stored in {printable(p)}." for p in manifest.stored)
+    if manifest.index is not None:
+        exactly = ", all of them" if search.exact else ", by it"
+        yield f"Scanned: the vectors of the index {printable(manifest.index)}{exactly}."
     longest = f"{chunking.max_tokens or 2048:,}"
     least = "half of the items' 5 % quantile, at most 50,"
     if chunking.min_tokens is not None:

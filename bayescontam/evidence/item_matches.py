@@ -4,7 +4,7 @@ A document counts once for an item, at the cosine of its nearest chunk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,9 @@ class Matched:
     rest_source: IntArray
     rest_count: FloatArray
     rest_place: FloatArray  # place of those in the middle of the bin
+    # variance of each `rest_count`, relative to its square, where it is estimated from a sample of
+    # chunks (a search by an index); empty where all were counted
+    rest_error: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 class Matches:
@@ -86,6 +89,8 @@ class Matches:
         self._likelihoods = _likelihoods(curve, judged, self.verdicts, draws)
         self._further = self._counted(pairs, matches)
         self._histogram = self._coarse(scan.histogram)
+        searched = scan.record.get("search") or {}
+        self._weight = int(searched.get("index", {}).get("weight", 1))
         self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
 
     def _single(self, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -155,8 +160,8 @@ class Matches:
 
     def _rest(
         self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
-    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
-        """Return occurrences outside the listed documents, by bin and source, and their place."""
+    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, FloatArray]:
+        """Return occurrences outside the listed documents: by bin and source, place, error."""
         top = 101
         all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
         place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
@@ -168,7 +173,13 @@ class Matches:
         before = documents[::-1].cumsum()[::-1] - left / 2
         rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
         at, source = np.nonzero(rest > 0)
-        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0)
+        error = np.zeros(0)
+        if self._weight > 1:
+            drawn = np.bincount(counts["bin"].clip(0, top - 1), counts["estimated"], minlength=top)
+            # Of m sampled chunks, each for w: m w (w - 1), the variance of a thinned Poisson's.
+            share = rest[at, source] / left[at]
+            error = (self._weight - 1) * drawn[at] * share / rest[at, source] ** 2
+        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0), error
 
 
 def _steps(cosines: NDArray[np.float32]) -> IntArray:
@@ -254,6 +265,20 @@ def _source_shares(
     return shares
 
 
+def _drawn_counts(item: Matched, draws: int, rng: np.random.Generator | None) -> FloatArray:
+    """Return the occurrences of each bin of unlisted matches, dims (draw or 1, bin).
+
+    Where they are estimated from a sample they are drawn: Gamma, as a Poisson's mean is given its
+    count.
+    """
+    counts = item.rest_count[None, :]
+    if rng is None or not item.rest_error.any():
+        return counts
+    error = np.maximum(item.rest_error, 1e-12)
+    drawn: FloatArray = counts * rng.gamma(1 / error, error, size=(draws, counts.shape[1]))
+    return drawn
+
+
 class ItemExposure:
     """What the matches of one item amount to, for every draw of the curve.
 
@@ -262,8 +287,11 @@ class ItemExposure:
     another likelier.
     """
 
-    def __init__(self, draws: CurveDraws, item: Matched) -> None:
+    def __init__(
+        self, draws: CurveDraws, item: Matched, rng: np.random.Generator | None = None
+    ) -> None:
         self._draws, self._item = draws, item
+        self._counts = _drawn_counts(item, len(draws), rng)
         effect, log_weight = effects(int(item.judged.sum()))
         self._effect = draws.sigma_item * effect
         level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
@@ -295,7 +323,7 @@ class ItemExposure:
         level = self._draws.log_odds(
             item.rest_cosine, item.benchmark, item.rest_source, item.rest_place
         )
-        return item.rest_count * expit(level[:, None, :] + self._effect[:, :, None])
+        return self._counts[:, None, :] * expit(level[:, None, :] + self._effect[:, :, None])
 
     def none(
         self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None

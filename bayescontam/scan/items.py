@@ -210,17 +210,22 @@ class CorpusListing:
     stored: dict[str, str]  # folders of stored vectors, and what identifies what is in them
     notes: list[str]  # what was passed over
     skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
+    # folder of an index of the stored vectors that is searched in their place, and what it is
+    index: tuple[str, str] | None = None
 
     @property
     def key(self) -> dict[str, Any]:
         """Everything that the results depend on."""
-        return {
+        key = {
             "manifest": self.manifest.hash,
             "--skip-unreadable": self.skip_unreadable,
             "items": _hash(self.items),
             "vectors of items": {k: sha256(v.tobytes()) for k, v in self.given.items()},
             "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
-        } | ({"stored vectors": list(self.stored.values())} if self.stored else {})
+        }
+        if self.stored:
+            key["stored vectors"] = list(self.stored.values())
+        return key if self.index is None else key | {"index": self.index[1]}
 
 
 def _hash(objects: Sequence[Item | Input]) -> str:

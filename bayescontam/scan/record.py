@@ -9,6 +9,7 @@ from typing import Any
 from bayescontam._text import printable
 from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments
 from bayescontam.scan.documents import SampledDocuments
+from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import CorpusListing, EmbeddedItems
 from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
@@ -67,13 +68,15 @@ def record_of(
             "top_k": search.top_k,
             "tail_share": search.tail_share,
             "tail_size": search.tail_size,
-        },
+        }
+        | _index_record(sketch),
         "seconds": seconds,
         "notes": [
             *corpus.notes,
             *_reading_notes(documents),
             *_short_notes(_short(chunked, []), chunked.min_tokens),
             *_stored_notes(stored, chunked.min_tokens),
+            *_index_notes(sketch),
             *_cut_notes(found),
         ],
     }
@@ -204,6 +207,55 @@ def _short_notes(short: Mapping[str, Mapping[str, int]], least: int) -> Iterator
         yield (
             f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
             " and were not searched"
+        )
+
+
+def _index_record(sketch: Sketch) -> dict[str, Any]:
+    """Return what is recorded of a search by an index; nothing of an exact one."""
+    if not isinstance(sketch, SampledSketch):
+        return {}
+    index = sketch.index
+    recall, low, high = sketch.recall
+    return {
+        "index": {
+            "folder": str(index.folder),
+            "key": index.key,
+            "kind": index.about["kind"],
+            "lists": index.lists,
+            "probes": index.about["probes"],
+            "built_recall": index.about["recall"],
+            "weight": index.weight,
+            "found": sketch.found,
+            "missed": sketch.missed,
+            "recall": recall,
+            "recall_low": low,
+            "recall_high": high,
+        }
+    }
+
+
+def _index_notes(sketch: Sketch) -> Iterator[str]:
+    """Give sentences on what a search by an index misses and estimates."""
+    about = _index_record(sketch).get("index")
+    if about is None:
+        return
+    built = about["built_recall"]["measured"][-1][1]
+    if about["found"] + about["missed"]:
+        measured = (
+            f"{about['recall']:.1%} of the best matches of these items were found (95 % interval"
+            f" {about['recall_low']:.1%} to {about['recall_high']:.1%}, by the {about['found']:,}"
+            f" and {about['missed']:,} of the index's sample that were and were not)"
+        )
+    else:
+        measured = "none of the best matches is in its sample, which measures recall"
+    yield (
+        f"searched by an index ({about['kind']}), not exactly: {measured}; {built:.1%} for texts"
+        " of the corpus when it was built"
+    )
+    if about["weight"] > 1:
+        yield (
+            "histograms and tails are estimated, the nearest texts aside, from a sample of one in"
+            f" {about['weight']} chunks; search.exact (--exact) compares with all"
         )
 
 

@@ -21,6 +21,7 @@ from bayescontam._progress import progress_bar
 from bayescontam._runs import read_json
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.chunking import DESCRIBED
+from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import Item
 from bayescontam.scan.search import Shard
 from bayescontam.scan.sketch import Sketch, split_places
@@ -110,7 +111,10 @@ class Scan:
 
     @cached_property
     def histogram(self) -> pd.DataFrame:
-        """All cosines: ``benchmark``, ``item``, ``cosine`` (lower edge, width 0.001), ``count``."""
+        """All cosines: ``benchmark``, ``item``, ``cosine`` (lower edge, width 0.001), ``count``.
+
+        Of a search by an index also ``estimated``: which part of the count comes from a sample.
+        """
         return self._table("histogram")
 
     @cached_property
@@ -302,14 +306,15 @@ def edges(bins: Any) -> Any:
 
 def _histogram(found: SearchTables) -> pd.DataFrame:
     query, place = np.nonzero(found.sketch.counts)
-    return pd.DataFrame(
-        {
-            "benchmark": _names(found, query, "benchmark"),
-            "item": _names(found, query, "item"),
-            "cosine": edges(place),
-            "count": found.sketch.counts[query, place],
-        }
-    )
+    columns = {
+        "benchmark": _names(found, query, "benchmark"),
+        "item": _names(found, query, "item"),
+        "cosine": edges(place),
+        "count": found.sketch.counts[query, place],
+    }
+    if isinstance(found.sketch, SampledSketch):
+        columns["estimated"] = found.sketch.estimated[query, place]
+    return pd.DataFrame(columns)
 
 
 def _strata(found: SearchTables) -> pd.DataFrame:

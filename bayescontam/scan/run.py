@@ -20,10 +20,12 @@ from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
 from bayescontam.scan.documents import sample_documents
 from bayescontam.scan.execution import WORK, Execution
+from bayescontam.scan.index_search import search_index
 from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, read_items
 from bayescontam.scan.record import record_of, vectors_record
 from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
-from bayescontam.scan.search import search_shards, vector_shards
+from bayescontam.scan.search import queries_of, search_shards, vector_shards
+from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.sources import list_inputs
 from bayescontam.scan.stored_vectors import (
     VECTORS,
@@ -36,6 +38,7 @@ from bayescontam.scan.stored_vectors import (
     unfinished,
 )
 from bayescontam.scan.synthetic import generate
+from bayescontam.scan.vector_index import VectorIndex
 from bayescontam.scan.vectors import given_vectors
 from bayescontam.specs.corpus import Benchmark, Manifest, Source
 from bayescontam.specs.registry import load_manifest
@@ -170,7 +173,8 @@ def list_corpus(
 ) -> CorpusListing:
     """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
     items = [item for benchmark in benchmarks for item in read_items(benchmark, base)]
-    stored = [StoredVectors.load(path, base) for path in manifest.stored]
+    index = VectorIndex.load(manifest.index, base) if manifest.index else None
+    stored = index.stored if index else [StoredVectors.load(p, base) for p in manifest.stored]
     for each in stored:
         if each.folder.resolve().is_relative_to(out.resolve()):
             raise UsageError(
@@ -207,6 +211,7 @@ def list_corpus(
         {str(found.folder): found.key for found in stored},
         notes,
         skip_unreadable,
+        (str(index.folder), index.key) if index and not manifest.search.exact else None,
     )
 
 
@@ -240,9 +245,15 @@ def _search(
             raise _nothing(corpus, chunked)
         if keep_vectors is not None:
             _announce(chunked, embedded, out, keep_vectors, execution.progress)
-        sketch, store = search_shards(
-            corpus, embedded, chunked, shards, out, execution, keep_vectors
-        )
+        sketch: Sketch
+        store = None
+        if corpus.index is not None:
+            index, queries = VectorIndex.load(corpus.index[0]), queries_of(corpus, embedded)
+            sketch = search_index(index, queries, corpus.manifest.search, execution.progress)
+        else:
+            sketch, store = search_shards(
+                corpus, embedded, chunked, shards, out, execution, keep_vectors
+            )
     found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
     record = record_of(corpus, embedded, sample, chunked, stored, found, seconds)
     if store is not None:

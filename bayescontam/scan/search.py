@@ -502,6 +502,17 @@ def vector_shards(corpus: CorpusListing) -> list[Shard]:
     ]
 
 
+def queries_of(corpus: CorpusListing, embedded: EmbeddedItems) -> Queries:
+    """Return the items as queries."""
+    items, seed = corpus.items, corpus.manifest.seed
+    names = list(dict.fromkeys(item.benchmark for item in items))
+    return Queries(
+        embedded.vectors,
+        np.array([item.key(seed) for item in items], np.uint32),
+        np.array([names.index(item.benchmark) for item in items], np.int64),
+    )
+
+
 def search_shards(
     corpus: CorpusListing,
     embedded: EmbeddedItems,
@@ -515,12 +526,7 @@ def search_shards(
     manifest, items = corpus.manifest, corpus.items
     vectors, seed = embedded.vectors, manifest.seed
     keep = max(manifest.search.top_k, manifest.search.tail_size)
-    names = list(dict.fromkeys(item.benchmark for item in items))
-    queries = Queries(
-        vectors,
-        np.array([item.key(seed) for item in items], np.uint32),
-        np.array([names.index(item.benchmark) for item in items], np.int64),
-    )
+    queries = queries_of(corpus, embedded)
     folder = stage_folder(
         out, "search", seed, keep, execution.device, manifest.embedding.model_dump(),
         embedded.about, chunked.folder.name, [asdict(item) for item in corpus.vector_inputs],

@@ -202,7 +202,17 @@ class StoredShard:
 
     def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         """Return `DESCRIBED` and ``text`` of some rows."""
-        return self._columns(*DESCRIBED, "text").take(pa.array(rows)).to_pandas()
+        path, names = f"{self.path}.parquet", [*DESCRIBED, "text"]
+        with _reading(path), pq.ParquetFile(path) as file:
+            # Only those groups of rows that hold them: texts are most of the file.
+            sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+            starts = np.concatenate([[0], np.cumsum(sizes)])
+            group = np.searchsorted(starts, rows, side="right") - 1
+            needed = np.unique(group)
+            table = file.read_row_groups(needed.tolist(), columns=names).select(names)
+            before = np.zeros(len(starts), np.int64)
+            before[needed] = np.cumsum([0, *(sizes[i] for i in needed[:-1])])
+            return table.take(pa.array(before[group] + rows - starts[group])).to_pandas()
 
     def _columns(self, *names: str) -> pa.Table:
         path = f"{self.path}.parquet"

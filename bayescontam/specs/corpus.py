@@ -149,6 +149,8 @@ class Embedding(Block):
 class Search(Block):
     """What is stored of the cosines."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"exact"})
+
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Best matches stored for each item."""
     tail_share: Share = 0.001
@@ -157,6 +159,8 @@ class Search(Block):
     """Matches of each item drawn at random from its tail."""
     shard_chunks: Annotated[int, Field(ge=16, le=2**22)] = 512
     """Chunks that are embedded and searched as one task."""
+    exact: bool = False
+    """Whether all vectors of an index are compared, as without one."""
 
 
 class Lexical(Block):
@@ -193,13 +197,16 @@ class Manifest(WholeSpec):
     stored : list of str
         Folders of vectors that scans stored (``--keep-vectors``), searched under the names of
         their own sources, beside or instead of `sources`. None by default.
+    index : str, optional
+        Folder of an index of stored vectors (``bayescontam index``), searched instead of all of
+        them and of any sources.
     generated : Block, optional
         Instead of both: a benchmark and a corpus that the package makes.
     reading, chunking, embedding, search, lexical : Block
         How.
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"stored"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"stored", "index"})
 
     summary: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     description: str = ""
@@ -207,6 +214,7 @@ class Manifest(WholeSpec):
     benchmarks: Annotated[tuple[Benchmark, ...], Field(strict=False)] = ()
     sources: Annotated[tuple[Source, ...], Field(strict=False)] = ()
     stored: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    index: Text | None = None
     generated: Generated | None = None
     reading: Reading = Reading()
     chunking: Chunking = Chunking()
@@ -217,14 +225,22 @@ class Manifest(WholeSpec):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.generated is not None:
-            if self.benchmarks or self.sources or self.stored:
+            if self.benchmarks or self.sources or self.stored or self.index:
                 raise ValueError(
-                    "'generated' stands alone: leave out benchmarks, sources and stored"
+                    "'generated' stands alone: leave out benchmarks, sources, stored and index"
                 )
-        elif not (self.benchmarks and (self.sources or self.stored)):
+        elif not (self.benchmarks and (self.sources or self.stored or self.index)):
             raise ValueError(
-                "at least one [[benchmarks]], and one [[sources]] or folder in 'stored' are needed"
+                "at least one [[benchmarks]], and one [[sources]], folder in 'stored' or 'index'"
+                " are needed"
             )
+        elif self.index and (self.sources or self.stored):
+            raise ValueError(
+                "index: it is searched by itself; leave out sources and stored, or leave out index"
+                " and name its vectors in stored"
+            )
+        elif self.search.exact and not self.index:
+            raise ValueError("search.exact: is of an index; without one every scan is exact")
         for table in ("benchmarks", "sources"):
             names = [block.name for block in getattr(self, table)]
             if repeated := next((name for name, n in Counter(names).items() if n > 1), ""):

@@ -29,6 +29,7 @@ _PLACES = {
     "min_tokens": ("chunking", "min_tokens"),
     "embedder": ("embedding", "model"),
     "top_k": ("search", "top_k"),
+    "exact": ("search", "exact"),
 }
 """Table and key of each option; "" is what stands above all tables."""
 _COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}
@@ -269,8 +270,9 @@ def quick_manifest(
     options: Mapping[str, Any],
     stored: tuple[str, ...] = (),
     embedding: Mapping[str, Any] | None = None,
+    index: str | None = None,
 ) -> Manifest:
-    """Return the manifest of one benchmark, and one source or stored vectors and their embedding.
+    """Return the manifest of one benchmark, and a source, or stored vectors, or an index of them.
 
     `options` are keys of `_PLACES`.
     """
@@ -280,10 +282,12 @@ def quick_manifest(
         "": {"summary": f"Quick scan for {printable(file.name)}"},
         "benchmarks": {"name": stem, "path": _whole(benchmark)},
     }
-    if corpus or not stored:
+    if corpus or not (stored or index):
         tables["sources"] = {"name": "corpus", "paths": [_whole(path) for path in corpus]}
     if stored:
         tables[""]["stored"] = [_whole(path) for path in stored]
+    if index:
+        tables[""]["index"] = _whole(index)
     if embedding:
         tables["embedding"] = dict(embedding)
     for option, value in options.items():

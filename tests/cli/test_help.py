@@ -24,7 +24,7 @@ VERBS = [
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
     "import evalplus", "import livecodebench",
-    "corpora", "corpora list", "corpora show", "scan", "find",
+    "corpora", "corpora list", "corpora show", "scan", "index", "find",
     "judge", "judge export", "judge import", "judge llm", "judge agreement", "curve", "covariates",
     "duplicates", "duplicates new", "duplicates make", "duplicates check",
     "duplicates plant", "duplicates show", "duplicates recipes", "recall",

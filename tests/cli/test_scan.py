@@ -402,6 +402,50 @@ def test_vectors_belong_into_a_manifest_that_is_given(here: Path, run: Run) -> N
     assert "--vectors: belongs into the manifest" in done.err
 
 
+def test_an_index_is_built_and_searched(here: Path, run: Run) -> None:
+    write_records(here / "corpus.jsonl", records(40))
+    stored = run("scan", *QUICK, "--corpus", "corpus.jsonl", "--keep-vectors", "--out", "a")
+    assert "bayescontam index a/vectors --out INDEX" in stored.out
+    built = run("index", "a/vectors", "--out", "index")
+    assert built.status == 0, built.err
+    assert "40 distinct texts: flat, up to 100,000 texts a search of all is fast" in built.err
+    assert "recall@39 with 1 of 1 lists: 1.0000" in built.err
+    assert "Wrote the index to index. Next: bayescontam scan --benchmark FILE" in built.out
+    items = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
+    done = run("scan", *items, "--index", "index", "--out", "b")
+    assert done.status == 0, done.err
+    assert "searched by an index (flat), not exactly" in done.out
+    whole = run("scan", *items, "--index", "index", "--exact", "--out", "c")
+    assert whole.status == 0, whole.err
+    by_index, exactly, of_vectors = (
+        Scan.load(here / name).matches[["item", "chunk_id", "rank"]] for name in ("b", "c", "d")
+        if name != "d" or run("scan", *items, "--vectors", "a/vectors", "--out", "d").status == 0
+    )  # fmt: skip
+    assert exactly.equals(of_vectors)
+    assert set(by_index["chunk_id"]) == set(exactly["chunk_id"])
+    found = run("find", "index", "one two three", "-k", "2", "--device", "cpu")
+    assert found.status == 0, found.err
+    assert len(found.out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--benchmark", "items.jsonl", "--index", ".", "--vectors", "."), "--index: is searched"),
+        (("--benchmark", "items.jsonl", "--vectors", ".", "--exact"), "--exact: is of an --index"),
+        (("--benchmark", "items.jsonl", "--index", "."), "holds no finished index: lacks index.js"),
+        (("offline-demo", "--index", "."), "--index: belongs into the manifest"),
+    ],
+)
+def test_indexes_that_cannot_be_searched_are_refused(
+    here: Path, run: Run, options: tuple[str, ...], message: str
+) -> None:
+    done = run("scan", *options, "--out", "b", *HERE)
+    assert done.status == 2
+    assert message in done.err
+    assert not (here / "b" / "scan.json").exists()
+
+
 def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
     texts = records(30) + [{"id": "twice", "text": "one two\n three"}] * 2
     write_records(here / "corpus.jsonl", texts)

@@ -210,3 +210,15 @@ def test_crowding_takes_the_log_of_the_place() -> None:
     np.testing.assert_allclose(one - other, np.broadcast_to(place, one.shape))
     one, other = (x.rest_rate / (of.rest_count - x.rest_rate) for x in (plain, crowded))
     np.testing.assert_allclose(one / other, np.broadcast_to(of.rest_place, one.shape))
+
+
+def test_counts_of_a_sample_are_drawn_with_their_error() -> None:
+    curve, error = draws(0.0, 4000), np.array([0.25, 0.0, 1.0])
+    of = replace(item([]), called=np.zeros((2, 4000, 0)))
+    exact = ItemExposure(curve, of, np.random.default_rng(1)).rest_rate[:, 0]
+    sampled = replace(of, rest_error=error)
+    drawn = ItemExposure(curve, sampled, np.random.default_rng(1)).rest_rate[:, 0]
+    ratio = drawn / exact
+    # Means of 4,000 draws with a fixed seed.
+    np.testing.assert_allclose(ratio.mean(axis=0), 1, atol=0.06)
+    np.testing.assert_allclose(ratio.var(axis=0), error, rtol=0.12, atol=1e-9)

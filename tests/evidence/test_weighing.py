@@ -258,3 +258,20 @@ def test_short_documents_are_not_counted_as_searched(tmp_path: Path) -> None:
     assert np.isfinite(none.none).all()
     assert np.isfinite(none.expected).all()
     assert none.none.mean() < weighed.none.mean()
+
+
+def test_counts_of_a_sample_widen_what_is_weighed(tmp_path: Path) -> None:
+    folder = scan_in(tmp_path).folder
+    histogram = pd.read_parquet(folder / "histogram.parquet")
+    estimated = histogram["count"].where(histogram["count"] == 40, 0)
+    histogram.assign(estimated=estimated).to_parquet(folder / "histogram.parquet")
+    plain = item_contamination(scan_in(tmp_path / "plain"), curve_of(), draws=3)
+    scan = Scan.load(folder)
+    scan.record["search"] = {"index": {"weight": 10}}
+    weighed = item_contamination(scan, curve_of(), draws=3)
+    assert not np.allclose(weighed.expected_rest[:, 1], plain.expected_rest[:, 1])
+    # Four sampled chunks: as a whole their number is uncertain by half.
+    rate = 40 * p_of(0.455, 0, 0) * p_open(0.55, 0)
+    assert (np.abs(weighed.expected_rest[:, 1] / rate - 1) < 2).all()
+    for item in (0, 2, 3):
+        np.testing.assert_allclose(weighed.none[:, item], plain.none[:, item])

@@ -244,6 +244,7 @@ def test_each_command_has_a_case() -> None:
         "fit ",
         "demo ",
         "judge llm ",
+        "index ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
         "find ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
         *(f"import {tool} " for tool in IMPORTS),
         # Of models that are trained: tests/cli/test_lab.py holds what these print.

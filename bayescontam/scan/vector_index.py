@@ -1,0 +1,312 @@
+"""An index of stored vectors: nearest texts of a corpus without a pass over all of it.
+
+Its folder has the distinct texts of the vectors in the order of their hashes, which number them
+and are a random order (``texts.npy``); how often each occurs where (``occurrences.npy``); a
+uniform sample of occurrences with its vectors (``sample.npy``, ``sample_rows.npy``); blocks of a
+FAISS index, each with all lists and a part of the texts, which are searched as one
+(``000000.faiss``); and ``index.json``, which is written last. The vectors stay where they are.
+"""
+
+import importlib.metadata
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescontam._files import sha256
+from bayescontam._optional import require
+from bayescontam._runs import read_json
+from bayescontam.errors import DataError, Fault
+from bayescontam.scan.sketch import ENTRY, split_places
+from bayescontam.scan.sources import reason_of
+from bayescontam.scan.stored_vectors import StoredShard, StoredVectors
+
+ABOUT = "index.json"
+FORMAT = 1
+TEXT = np.dtype(
+    [
+        ("chunk", "<u8"),
+        ("first", "<u8"),
+        ("where", "<i8"),
+        ("copies", "<i8"),
+        ("vector", "<i8"),
+        ("start", "<i8"),
+    ]
+)
+"""A text: the first fields are as in a sketch's matches, `vector` is the place of its vector, and
+`start` the first of its rows in the table of occurrences."""
+OCCURRENCE = np.dtype([("text", "<i8"), ("stratum", "<i4"), ("copies", "<i8")])
+"""A text in a stratum; of a sample, `copies` counts those of its occurrences that were drawn."""
+_FILES = ("texts", "occurrences", "sample", "sample_rows")
+_NEEDED = {
+    "format": int, "stored": list, "embedder": dict, "kind": str, "texts": int, "dims": int,
+    "blocks": list, "probes": int, "weight": int, "strata": list, "sizes": dict, "recall": dict,
+}  # fmt: skip
+"""What ``index.json`` has."""
+_ADVICE = "Give the folder that 'bayescontam index VECTORS --out FOLDER' wrote."
+_GATHERED = 2**27
+"""Bytes of vectors that are compared with queries at once, in 32 bits."""
+type Matrix = NDArray[np.float32]
+type Ids = NDArray[np.int64]
+
+
+def faiss_module() -> Any:
+    """Import FAISS.
+
+    It comes in two packages, which write their files to the same place: of the two, one is to be
+    installed.
+    """
+    return require("faiss", "scan")
+
+
+def twice_installed() -> bool:
+    """Return whether both packages of FAISS are installed."""
+    names = {dist.name for dist in importlib.metadata.distributions() if dist.name}
+    return {"faiss-cpu", "faiss-gpu"} <= {name.lower() for name in names}
+
+
+def units(vectors: NDArray[Any]) -> Matrix:
+    """Return vectors of length one, in 32 bits; zeros stay zeros."""
+    result = vectors.astype(np.float32)
+    lengths = np.linalg.norm(result, axis=1, keepdims=True)
+    np.divide(result, lengths, out=result, where=lengths > 0)
+    return result
+
+
+@dataclass(frozen=True)
+class VectorIndex:
+    """An index of stored vectors, read from its folder with ``VectorIndex.load(folder)``."""
+
+    folder: Path
+    about: dict[str, Any]
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], base: str | os.PathLike[str] = "."
+    ) -> "VectorIndex":
+        """Open the folder of an index; `base` is where relative paths start.
+
+        Raises
+        ------
+        DataError
+            If it holds none, a file is missing or cut short, or its vectors are others or gone.
+        """
+        folder = Path(base).absolute() / Path(path).expanduser()
+        record = folder / ABOUT
+        if not record.is_file():
+            what = f"lacks {ABOUT}" if folder.is_dir() else "is no folder"
+            raise DataError([Fault(str(path), f"holds no finished index: {what}")], _ADVICE)
+        try:
+            about = read_json(record)
+        except ValueError as error:
+            raise DataError([Fault(str(record), f"is not JSON ({error})")], _ADVICE) from error
+        if isinstance(about, dict) and isinstance(n := about.get("format"), int) and n > FORMAT:
+            problem = f"has format {n}; {FORMAT} is known: use a newer bayescontam"
+            raise DataError([Fault(str(record), problem)])
+        for name, kind in _NEEDED.items():
+            if not isinstance(about, dict) or not isinstance(about.get(name), kind):
+                raise DataError([Fault(str(record), f"lacks '{name}': it was changed")], _ADVICE)
+        found = cls(folder, about)
+        found._check_files()
+        return found
+
+    def _check_files(self) -> None:
+        faults = []
+        for name, written in self.about["sizes"].items():
+            path = self.folder / name
+            size = path.stat().st_size if path.is_file() else None
+            if size is None:
+                faults.append(Fault(str(path), "is missing"))
+            elif size != written:
+                problem = f"has {size:,} bytes, {written:,} were written: cut short or changed"
+                faults.append(Fault(str(path), problem))
+        if faults:
+            raise DataError(faults, "Remove the folder and build the index again.")
+
+    @cached_property
+    def key(self) -> str:
+        """What identifies it: a hash of what it was made of and measured."""
+        return sha256((self.folder / ABOUT).read_bytes())
+
+    @cached_property
+    def stored(self) -> list[StoredVectors]:
+        """Vectors that it is of.
+
+        Raises
+        ------
+        DataError
+            If they were changed since, or are no longer where they were.
+        """
+        found = []
+        for entry in self.about["stored"]:
+            # Moved together with the index they are found beside it.
+            beside = Path(os.path.normpath(self.folder / entry["beside"]))
+            folder = next((p for p in (Path(entry["folder"]), beside) if p.is_dir()), None)
+            if folder is None:
+                problem = f"its vectors were in {entry['folder']}, and are not there any more"
+                raise DataError(
+                    [Fault(str(self.folder), problem)], "Move them back, or build anew."
+                )
+            vectors = StoredVectors.load(folder)
+            if vectors.key != entry["key"]:
+                problem = f"the vectors in {folder} have changed since it was built"
+                raise DataError([Fault(str(self.folder), problem)], "Build the index again.")
+            found.append(vectors)
+        return found
+
+    @cached_property
+    def shards(self) -> list[StoredShard]:
+        """Parts of the vectors; their numbers are those in places."""
+        return [shard for vectors in self.stored for shard in vectors.shards()]
+
+    @cached_property
+    def texts(self) -> NDArray[Any]:
+        """Texts, dims (text,) of `TEXT`."""
+        return self._table("texts")
+
+    @cached_property
+    def occurrences(self) -> NDArray[Any]:
+        """Where each text occurs, dims (text in a stratum,) of `OCCURRENCE`, in order of texts."""
+        return self._table("occurrences")
+
+    @cached_property
+    def sample_rows(self) -> NDArray[Any]:
+        """Sampled occurrences, dims (row,) of `OCCURRENCE`, in order of strata."""
+        return self._table("sample_rows")
+
+    @cached_property
+    def sample(self) -> NDArray[Any]:
+        """Vectors of the sampled occurrences, dims (row, dimension)."""
+        return self._table("sample")
+
+    def _table(self, name: str) -> NDArray[Any]:
+        path = self.folder / f"{name}.npy"
+        try:
+            return np.load(path, mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            problem = f"cannot be read ({reason_of(error)})"
+            raise DataError([Fault(str(path), problem)], _ADVICE) from error
+
+    @property
+    def weight(self) -> int:
+        """Occurrences that each sampled one stands for."""
+        return int(self.about["weight"])
+
+    @property
+    def strata(self) -> list[tuple[str, str]]:
+        """Source and stratum by number."""
+        return [(source, stratum) for source, stratum in self.about["strata"]]
+
+    @cached_property
+    def _blocks(self) -> tuple[Any, list[Any]]:
+        """FAISS indexes of the blocks, and one that searches them all; lists stay on disk."""
+        faiss = faiss_module()
+        blocks = []
+        for name in self.about["blocks"]:
+            try:
+                blocks.append(faiss.read_index(str(self.folder / name), faiss.IO_FLAG_MMAP))
+            except RuntimeError as error:
+                problem = "FAISS cannot read it: it is damaged, or of a newer FAISS"
+                raise DataError([Fault(str(self.folder / name), problem)], _ADVICE) from error
+        whole = faiss.IndexShards(self.about["dims"], False, False)
+        for block in blocks:
+            whole.add_shard(block)
+        return whole, blocks
+
+    @property
+    def lists(self) -> int:
+        """Number of lists; 1 where all texts are in one."""
+        return 1 if self.about["kind"] == "flat" else int(self._blocks[1][0].nlist)
+
+    def candidates(self, queries: Matrix, size: int, probes: int | None = None) -> Ids:
+        """Return texts that FAISS finds nearest, dims (query, text); -1 where there are no more.
+
+        `probes` is the number of lists that are searched; default: that with the measured recall.
+        """
+        whole, blocks = self._blocks
+        if self.about["kind"] != "flat":
+            for block in blocks:
+                block.nprobe = self.about["probes"] if probes is None else probes
+        ids: Ids = whole.search(queries, min(size, self.about["texts"]))[1]
+        return ids
+
+    def nearest(self, queries: Matrix, size: int, probes: int | None = None) -> tuple[Ids, Matrix]:
+        """Return candidates and their exact cosines, dims (query, text), the nearest first.
+
+        Queries are of length one. Where there are no more candidates, the text is -1 and the
+        cosine -2.
+        """
+        ids = self.candidates(queries, size, probes)
+        cosines = np.full(ids.shape, -2, np.float32)
+        step = max(1, _GATHERED // (4 * queries.shape[1] * ids.shape[1]))
+        for at in range(0, len(queries), step):
+            part = ids[at : at + step]
+            known, inverse = np.unique(part, return_inverse=True)
+            vectors = self.vectors(known)[inverse.reshape(part.shape)]
+            exact = np.einsum("qd,qkd->qk", queries[at : at + step], vectors)
+            cosines[at : at + step] = np.where(part < 0, -2, exact.clip(-1, 1))
+        # Ties by hash, which is the order of texts.
+        order = np.lexsort((ids, -cosines), axis=1)
+        return np.take_along_axis(ids, order, 1), np.take_along_axis(cosines, order, 1)
+
+    def entries(self, ids: Ids) -> NDArray[Any]:
+        """Return texts as matches of a sketch, cosine and priority aside."""
+        rows, texts = np.zeros(len(ids), ENTRY), self.texts[ids]
+        for name in ("chunk", "first", "where", "copies"):
+            rows[name] = texts[name]
+        return rows
+
+    def vectors(self, ids: Ids) -> Matrix:
+        """Return the vectors of texts, of length one, dims (text, dimension)."""
+        result = np.empty((len(ids), self.about["dims"]), np.float32)
+        shard, row = split_places(self.texts["vector"][ids])
+        for number in np.unique(shard).tolist():
+            here = np.flatnonzero(shard == number)
+            here = here[np.argsort(row[here])]  # in the order of the file
+            result[here] = units(self._opened(number)[row[here]])
+        return result
+
+    def _opened(self, number: int) -> NDArray[Any]:
+        name = self.shards[number].name
+        try:
+            return np.load(name, mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            problem = f"cannot be read ({reason_of(error)})"
+            raise DataError([Fault(name, problem)], _ADVICE) from error
+
+
+def pieces(
+    texts: NDArray[Any], shards: Sequence[StoredShard], ids: Ids | None = None
+) -> Iterator[tuple[int, Ids, Matrix]]:
+    """Give the number of each part, its texts (all, or those among `ids`) and their vectors.
+
+    Vectors are as stored, dims (text, dimension), and in the order of the file.
+    """
+    chosen = np.arange(len(texts)) if ids is None else ids
+    chosen = chosen[np.argsort(texts["vector"][chosen], kind="stable")]
+    number, row = split_places(texts["vector"][chosen])
+    starts = np.searchsorted(number, np.arange(len(shards) + 1))
+    for part, shard in enumerate(shards):
+        own = slice(starts[part], starts[part + 1])
+        if own.stop > own.start:
+            vectors = np.load(shard.name, mmap_mode="r")
+            yield part, chosen[own], vectors[row[own]]
+
+
+def candidates(top_k: int, weight: int) -> int:
+    """Return how many texts FAISS is to find, for so many best ones and a sample of this weight.
+
+    As many as reach down to where the sample is dense: what is not among them is counted by it.
+    """
+    return max(2 * top_k, 5 * weight)
+
+
+def same_embedder(stored: Sequence[StoredVectors]) -> None:
+    """Refuse vectors of different embedders."""
+    for other in stored[1:]:
+        other.check_embedder(stored[0].about["embedder"])

@@ -1,0 +1,394 @@
+"""An index of stored vectors: building, resuming and searching it, against exact search."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayescontam.errors import DataError, SpecError, TaskError, UsageError
+from bayescontam.scan import index_build
+from bayescontam.scan.find import find_nearest
+from bayescontam.scan.index_build import build_index
+from bayescontam.scan.run import Scan
+from bayescontam.scan.stored_vectors import StoredVectors
+from bayescontam.scan.vector_index import ABOUT, VectorIndex
+from bayescontam.specs.corpus import Manifest
+from tests.support.corpora import manifest
+from tests.support.made_vectors import drawn_vectors, write_vectors
+from tests.support.small_corpus import ATOL, SEARCH, SEED, Small, scan
+
+ITEMS = 60
+TEXTS, COPIES = 4000, 300
+"""Distinct texts, and how many of them occur again in another part."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with vectors in parts, with copies, and items beside them."""
+    folder = tmp_path_factory.mktemp("made")
+    write_vectors(folder / "vectors", TEXTS, copies=COPIES, part=1000)
+    np.save(folder / "items.npy", drawn_vectors(ITEMS, seed=7))
+    lines = [json.dumps({"id": f"q{i}", "input": f"item {i}"}) for i in range(ITEMS)]
+    (folder / "items.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(made: Path) -> VectorIndex:
+    """Return an index by lists, in several blocks, with a sample of one in ten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_build, "_BLOCK", 60_000)
+        patch.setattr(index_build, "_SAMPLE", 430)
+        return build_index(made / "vectors", made / "index", kind="ivf-sq8", recall=0.97)
+
+
+def looking_in(top: str, search: str = "", benchmark: str = "") -> Manifest:
+    """Return a manifest that looks for the made items in vectors or their index."""
+    given = benchmark or "path = 'items.jsonl'\nvectors = 'items.npy'"
+    return manifest(benchmarks=[given], top=f"seed = {SEED}\n{top}", search=SEARCH + search)
+
+
+@pytest.fixture(scope="module")
+def exact(made: Path) -> Scan:
+    return scan(looking_in("stored = ['vectors']"), made / "exact", base=made)
+
+
+@pytest.fixture(scope="module")
+def found(made: Path, index: VectorIndex) -> Scan:
+    assert index.about["weight"] == 10
+    return scan(looking_in("index = 'index'"), made / "found", base=made)
+
+
+def at_least(table: pd.DataFrame, cosine: float, column: str = "count") -> np.ndarray:
+    """Return for each item how many cosines are at least as large."""
+    chosen = table[table["cosine"] >= cosine].groupby("item")[column].sum()
+    return chosen.reindex([f"q{i}" for i in range(ITEMS)]).fillna(0).to_numpy(float)
+
+
+def test_the_best_matches_are_found_with_their_exact_cosines(exact: Scan, found: Scan) -> None:
+    keys = ["benchmark", "item", "chunk_id"]
+    both = exact.matches.merge(found.matches, on=keys, suffixes=("", "_found"))
+    assert len(both) > 0.95 * len(exact.matches)
+    np.testing.assert_allclose(both["cosine"], both["cosine_found"], atol=ATOL)
+    same = ["document", "chunk", "start", "end", "source", "stratum", "copies"]
+    for name in same:
+        assert both[name].equals(both[f"{name}_found"].rename(name))
+    assert (exact.matches["copies"] > 1).any()
+
+
+def test_the_recall_of_the_items_is_measured(exact: Scan, found: Scan) -> None:
+    about = found.record["search"]["index"]
+    keys = ["item", "chunk_id"]
+    share = len(exact.matches[keys].merge(found.matches[keys])) / len(exact.matches)
+    assert about["recall_low"] - 0.01 <= share <= about["recall_high"] + 0.01
+    assert any("of the best matches of these items were found" in n for n in found.record["notes"])
+    assert any("one in 10 chunks" in note for note in found.record["notes"])
+
+
+@pytest.mark.parametrize("cosine", [-1.0, -0.1, 0.0, 0.1])
+def test_counts_are_estimated_with_the_error_that_is_stated(
+    exact: Scan, found: Scan, cosine: float
+) -> None:
+    truth, count = (at_least(each.histogram, cosine) for each in (exact, found))
+    estimated = at_least(found.histogram, cosine, "estimated")
+    error = np.sqrt((10 - 1) * estimated)
+    # The sample is one for all items: fixed seed, so that nothing is left to chance.
+    assert (np.abs(count - truth) <= 4 * error).all()
+    assert np.abs((count - truth) / error).mean() < 1.5
+    assert (estimated <= count).all()
+
+
+def test_the_nearest_are_counted_and_not_estimated(exact: Scan, found: Scan) -> None:
+    last = exact.matches.groupby("item")["cosine"].min()
+    table = found.histogram.set_index("item")
+    near = table[table["cosine"] >= last.reindex(table.index) + 0.001]
+    assert len(near) > ITEMS
+    assert near["estimated"].sum() <= 0.05 * near["count"].sum()
+    assert "estimated" not in exact.histogram
+
+
+def test_strata_add_up_to_the_histogram(exact: Scan, found: Scan) -> None:
+    assert found.strata["count"].sum() == found.histogram["count"].sum()
+    sizes = [s.strata.groupby(["source", "stratum"])["count"].sum() for s in (exact, found)]
+    np.testing.assert_allclose(sizes[1], sizes[0], rtol=0.15)
+    listed = [pd.DataFrame(s.record["strata"])["chunks"].tolist() for s in (exact, found)]
+    assert listed[0] == listed[1]
+
+
+def test_tails_are_matches_above_the_threshold(exact: Scan, found: Scan) -> None:
+    assert (found.tail["cosine"] >= found.tail["threshold"] - ATOL).all()
+    pairs = found.tail[["item", "chunk_id", "cosine"]]
+    assert not pairs.duplicated(["item", "chunk_id"]).any()
+    # An exact tail of everything holds each of them, with its cosine.
+    whole = scan(
+        looking_in("stored = ['vectors']").model_copy(
+            update={"search": exact_search(tail_size=TEXTS, tail_share=1.0)}
+        ),
+        found.folder.parent / "whole",
+        base=found.folder.parent,
+    ).tail
+    both = pairs.merge(whole[["item", "chunk_id", "cosine"]], on=["item", "chunk_id"], how="left")
+    np.testing.assert_allclose(both["cosine_x"], both["cosine_y"], atol=ATOL)
+
+
+def exact_search(**options: Any) -> Any:
+    return looking_in("stored = ['vectors']").search.model_copy(update=options)
+
+
+def test_a_search_of_all_of_an_index_is_that_of_its_vectors(
+    exact: Scan, made: Path, index: VectorIndex
+) -> None:
+    assert index.lists > 1
+    whole = scan(looking_in("index = 'index'", "exact = true\n"), made / "all", base=made)
+    for name in ("matches", "tail", "histogram", "strata", "items"):
+        pd.testing.assert_frame_equal(getattr(whole, name), getattr(exact, name))
+    assert "index" not in whole.record["search"]
+
+
+def test_a_flat_index_of_few_texts_finds_what_an_exact_scan_finds(
+    small: Small, scanned: Scan, tmp_path: Path
+) -> None:
+    stored = scan(small.manifest, tmp_path / "a", base=small.folder, keep_vectors="fp32")
+    built = build_index(stored.folder / "vectors", tmp_path / "index", progress=True)
+    assert (built.about["kind"], built.weight) == ("flat", 1)
+    found = scan(
+        Manifest.parse(
+            small.manifest.text.split("[[sources]]")[0].replace(
+                f"seed = {SEED}", f"seed = {SEED}\nindex = '{tmp_path / 'index'}'"
+            )
+            + "[chunking]"
+            + small.manifest.text.split("[chunking]")[1],
+            "made.toml",
+        ),
+        tmp_path / "b",
+        base=small.folder,
+    )
+    for name in ("matches", "tail", "histogram", "strata"):
+        one, other = getattr(found, name), getattr(scanned, name)
+        if name in ("histogram", "strata"):
+            # A cosine at the edge of a bin may fall into the next.
+            assert one["count"].sum() == other["count"].sum()
+            assert (one.get("estimated", pd.Series([0])) >= 0).all()
+            continue
+        both = other.merge(one, on=["benchmark", "item", "chunk_id"], suffixes=("", "_found"))
+        assert len(both) >= (1.0 if name == "matches" else 0.98) * max(len(one), len(other))
+        np.testing.assert_allclose(both["cosine"], both["cosine_found"], atol=ATOL)
+    about = found.record["search"]["index"]
+    assert (about["missed"], about["recall"]) == (0, 1.0)
+
+
+def test_find_reads_an_index(small: Small, tmp_path: Path) -> None:
+    stored = scan(small.manifest, tmp_path / "a", base=small.folder, keep_vectors="fp32")
+    vectors = stored.folder / "vectors"
+    build_index(vectors, tmp_path / "index")
+    for text in ("w1 w2 w3", stored.texts["text"].iloc[3]):
+        slow, fast = (find_nearest(f, text, 5, device="cpu") for f in (vectors, tmp_path / "index"))
+        pd.testing.assert_frame_equal(
+            fast.drop(columns="cosine"), slow.drop(columns="cosine"), check_dtype=False
+        )
+        np.testing.assert_allclose(fast["cosine"], slow["cosine"], atol=ATOL)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    about = json.loads((folder / ABOUT).read_text("utf-8"))
+    return {name: about[name] for name in about if name not in ("stored", "key")}
+
+
+PROGRAM = """
+import sys
+from bayescontam.scan import index_build
+index_build._BLOCK, index_build._SAMPLE = 60_000, 430
+from bayescontam.scan.index_build import build_index
+build_index(sys.argv[1], sys.argv[2], kind="ivf-sq8", recall=0.97)
+"""
+
+
+def test_a_killed_build_is_resumed(
+    made: Path, index: VectorIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "index"
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(made / "vectors"), str(out)],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    ) as process:
+        while not (out / "000000.faiss").exists():
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert not (out / ABOUT).exists()
+    with pytest.raises(DataError, match=r"holds no finished index: lacks index\.json"):
+        VectorIndex.load(out)
+    before = {name: (out / name).stat().st_mtime_ns for name in ("texts.npy", "000000.faiss")}
+    monkeypatch.setattr(index_build, "_BLOCK", 60_000)
+    monkeypatch.setattr(index_build, "_SAMPLE", 430)
+    build_index(made / "vectors", out, kind="ivf-sq8", recall=0.97)
+    assert before == {name: (out / name).stat().st_mtime_ns for name in before}
+    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in index.folder.iterdir())
+    assert contents(out) == contents(index.folder)
+
+
+def test_a_full_disk_loses_nothing(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, calls = tmp_path / "index", 0
+    write = index_build._write
+
+    def full(faiss: Any, block: Any, path: Path) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OSError(28, "No space left on device", str(path))
+        write(faiss, block, path)
+
+    monkeypatch.setattr(index_build, "_BLOCK", 60_000)
+    monkeypatch.setattr(index_build, "_write", full)
+    with pytest.raises(TaskError, match="free some space, then run the same command again"):
+        build_index(made / "vectors", out, kind="ivf-sq8")
+    assert (out / "000000.faiss").exists()
+    assert not list(out.glob(".*.part"))
+    build_index(made / "vectors", out, kind="ivf-sq8")
+    assert calls > 2
+
+
+def test_the_writer_raises_what_the_disk_raises(index: VectorIndex) -> None:
+    faiss = pytest.importorskip("faiss")
+    block = faiss.read_index(str(index.folder / "000000.faiss"))
+    with pytest.raises(OSError, match="No space left"):
+        index_build._write(faiss, block, Path("/dev/full"))
+
+
+def test_a_finished_index_is_returned_and_another_is_refused(
+    made: Path, index: VectorIndex, tmp_path: Path
+) -> None:
+    before = (index.folder / ABOUT).stat().st_mtime_ns
+    again = build_index(made / "vectors", index.folder, kind="ivf-sq8", recall=0.97)
+    assert (again.folder / ABOUT).stat().st_mtime_ns == before
+    with pytest.raises(UsageError, match="this has changed since: kind"):
+        build_index(made / "vectors", index.folder, kind="flat", recall=0.97)
+    out = Path(shutil.copytree(index.folder, tmp_path / "index"))
+    flat = build_index(made / "vectors", out, kind="flat", recall=0.97, replace=True)
+    assert flat.about["kind"] == "flat"
+    assert flat.about["recall"]["measured"] == [[1, 1.0]]
+
+
+@pytest.fixture
+def moved(made: Path, index: VectorIndex, tmp_path: Path) -> Path:
+    """Return a copy of the index with its vectors, which a test may spoil."""
+    shutil.copytree(made / "vectors", tmp_path / "vectors")
+    copy = Path(shutil.copytree(index.folder, tmp_path / "index"))
+    about = json.loads((copy / ABOUT).read_text("utf-8"))
+    about["stored"][0]["folder"] = "/not/there"
+    (copy / ABOUT).write_text(json.dumps(about))
+    return copy
+
+
+def test_index_and_vectors_may_be_moved_together(moved: Path) -> None:
+    index = VectorIndex.load(moved)
+    assert index.stored[0].folder == moved.parent / "vectors"
+    query = drawn_vectors(2, seed=3)
+    ids, cosines = index.nearest(query, 5)
+    assert (ids >= 0).all()
+    np.testing.assert_allclose(
+        cosines, np.einsum("qd,qkd->qk", query, index.vectors(ids.ravel()).reshape(2, 5, -1)),
+        atol=ATOL,
+    )  # fmt: skip
+
+
+def spoil(folder: Path, what: str) -> None:
+    if what == "vectors gone":
+        shutil.rmtree(folder.parent / "vectors")
+    elif what == "vectors changed":
+        record = folder.parent / "vectors" / "vectors.json"
+        record.write_text(record.read_text("utf-8") + " ")
+    elif what == "a block cut":
+        block = folder / "000001.faiss"
+        block.write_bytes(block.read_bytes()[:-9])
+    elif what == "a block damaged":
+        block = folder / "000001.faiss"
+        block.write_bytes(b"x" * block.stat().st_size)
+    elif what == "a table gone":
+        (folder / "texts.npy").unlink()
+    elif what == "no JSON":
+        (folder / ABOUT).write_text("{")
+    else:
+        about = json.loads((folder / ABOUT).read_text("utf-8"))
+        about.pop("probes") if what == "a key gone" else about.update(format=99)
+        (folder / ABOUT).write_text(json.dumps(about))
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("vectors gone", "its vectors were in /not/there, and are not there any more"),
+        ("vectors changed", "have changed since it was built"),
+        ("a block cut", r"000001\.faiss: has [\d,]+ bytes, [\d,]+ were written: cut short"),
+        ("a block damaged", "FAISS cannot read it"),
+        ("a table gone", r"texts\.npy: is missing"),
+        ("no JSON", "is not JSON"),
+        ("a key gone", "lacks 'probes'"),
+        ("newer", "has format 99; 1 is known"),
+    ],
+)
+def test_what_was_damaged_is_named(moved: Path, made: Path, what: str, message: str) -> None:
+    spoil(moved, what)
+    with pytest.raises(DataError, match=message):
+        scan(looking_in(f"index = '{moved}'"), moved.parent / "out", base=made)
+
+
+def test_an_index_of_another_embedder_is_refused(made: Path, index: VectorIndex) -> None:
+    with pytest.raises(UsageError, match=r"dims: vectors 32, here 256"):
+        scan(
+            looking_in("index = 'index'", benchmark="path = 'items.jsonl'"),
+            made / "other",
+            base=made,
+        )
+    write_vectors(made / "wide", 60, dims=48)
+    with pytest.raises(UsageError, match="made by another embedder"):
+        build_index([made / "vectors", made / "wide"], made / "both")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "hnsw"}, "kind: got 'hnsw'; allowed: 'auto', 'flat'"),
+        ({"recall": 1.0}, r"recall: got 1\.0; allowed: above 0 and below 1"),
+        ({"kind": "ivf-pq"}, r"'ivf-pq' cannot be trained on 4,000 texts, it needs 10,000"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused(
+    made: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_index(made / "vectors", tmp_path / "index", **options)
+
+
+def test_folders_that_cannot_be_used_are_refused(made: Path, tmp_path: Path) -> None:
+    vectors = made / "vectors"
+    with pytest.raises(UsageError, match="the same vectors stand twice"):
+        build_index([vectors, vectors], tmp_path / "index")
+    with pytest.raises(UsageError, match="vectors: is empty"):
+        build_index([], tmp_path / "index")
+    with pytest.raises(UsageError, match="lies among the vectors"):
+        build_index(vectors, vectors / "index")
+    assert StoredVectors.load(vectors).about["parts"]
+
+
+@pytest.mark.parametrize(
+    ("top", "search", "message"),
+    [
+        ("index = 'i'\nstored = ['v']", "", "index: it is searched by itself"),
+        ("stored = ['v']", "exact = true\n", r"search\.exact: is of an index"),
+    ],
+)
+def test_manifests_with_an_index_and_more_are_refused(top: str, search: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        looking_in(top, search)
