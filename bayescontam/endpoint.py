@@ -424,18 +424,23 @@ class Caller:
                 return self._failed(error, cost)
             outcome = parse(reply)
             cost.taken = _total_tokens(reply)
+        if isinstance(outcome, Failure):
+            outcome = self._without_key(outcome)
         if not (isinstance(outcome, Failure) and outcome.again):
             self.answered = True
         return outcome
 
+    def _without_key(self, failure: Failure) -> Failure:
+        if not self.endpoint.api_key:
+            return failure
+        return replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
+
     def _failed(self, error: Exception, cost: Cost) -> Failure:
         """Return what an error means; raise if it concerns every call, not this one."""
-        failure = failure_of(error)
+        failure = self._without_key(failure_of(error))
         # What the endpoint wrote may repeat the key, and tracebacks show causes.
-        cause: Exception | None = error
-        if self.endpoint.api_key:
-            failure = replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
-            cause = None if self.endpoint.api_key in str(error) else error
+        key = self.endpoint.api_key
+        cause = None if key and key in str(error) else error
         if failure.status:
             cost.taken = 0  # an endpoint that refuses a call does not charge for it
         said = f"{self.endpoint.place}: {failure.detail}"
