@@ -6,7 +6,15 @@ import email.utils
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -340,7 +348,7 @@ class Caller:
         body |= self.endpoint.extra
 
         async def create() -> Any:
-            # As bytes: the client makes an object of each number, which takes a second for 64 texts.
+            # As bytes: the client makes an object of each number, which takes a second.
             raw = require("httpx", "scan").Response
             reply = await self._client.post("/embeddings", body=body, cast_to=raw)
             try:

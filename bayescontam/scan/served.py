@@ -308,11 +308,10 @@ class ServedEmbedder:
         """Return the vectors of a reply in the order of its texts; a ValueError says why none."""
         if len(data) != wanted:
             raise ValueError(f"{len(data)} of them for {wanted} texts")
-        numbers = [entry.get("index") if isinstance(entry, dict) else None for entry in data]
-        if {*map(repr, numbers)} != {*map(repr, range(wanted))}:
+        entries = {e["index"]: e for e in data if isinstance(e, dict) and _is_place(e.get("index"))}
+        if entries.keys() != {*range(wanted)}:
             raise ValueError(f"their fields 'index' are not 0 to {wanted - 1}, each once")
-        rows = [_vector(entry.get("embedding"), number) for number, entry in
-                sorted(zip(numbers, data, strict=True), key=lambda pair: pair[0])]  # fmt: skip
+        rows = [_vector(entries[at].get("embedding"), at) for at in range(wanted)]
         for number, row in enumerate(rows):
             if len(row) != (self._dims or len(rows[0])):
                 raise ValueError(
@@ -326,6 +325,10 @@ class ServedEmbedder:
 
     def _reason(self) -> str:
         return "embedding.dims requests" if self._spec.dims else "those before it"
+
+
+def _is_place(index: object) -> bool:
+    return isinstance(index, int) and not isinstance(index, bool)
 
 
 def _vector(value: Any, number: int) -> NDArray[np.float64]:
