@@ -260,7 +260,8 @@ class ServedEmbedder:
             return (
                 f"{failure.detail}; if a text is longer than the model sees, lower"
                 " embedding.max_tokens, or give the model's own tokenizer (embedding.tokenizer); if"
-                " it cannot change its dimensions, leave out embedding.dims"
+                " there are too many, lower embedding.request_texts; if it cannot change its"
+                " dimensions, leave out embedding.dims"
             )
         tries = self._spec.retries + 1 if failure.again else 1
         return (

@@ -185,7 +185,7 @@ class Embedding(Block):
     of a Hugging Face tokenizer, which should be the model's."""
     api_key_env: Text = "OPENAI_API_KEY"
     """Environment variable with the key; may be unset where none is needed."""
-    request_texts: Count = 64
+    request_texts: Count = 32
     request_tokens: Count = 32_768
     """Most texts, and tokens, of a request; a longer text is sent alone."""
     concurrency: Count = 8

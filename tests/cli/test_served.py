@@ -8,7 +8,7 @@ import pytest
 
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done
-from tests.support.corpora import tables_of, text, write_items, write_records
+from tests.support.corpora import manifest, tables_of, text, write_items, write_records
 from tests.support.embedding_server import hashed
 from tests.support.endpoints import server, short_waits
 from tests.support.llm_server import Server, fault
@@ -88,3 +88,12 @@ def test_failures_say_how_to_resume(run: Run, there: tuple[str, ...], server: Se
     assert "Traceback" not in done.err
     server.behave = hashed
     assert run(*command).status == 0
+
+
+def test_a_manifest_in_words_names_where_its_model_is_served(run: Run, tmp_path: Path) -> None:
+    made = manifest(
+        "paths = ['x']", model="big", embedding="endpoint = 'http://h:1/v1'\nmax_tokens = 9"
+    )
+    (tmp_path / "m.toml").write_text(made.text)
+    done = run("corpora", "show", str(tmp_path / "m.toml"))
+    assert "Embedder: big, served at http://h:1/v1." in done.out
