@@ -113,19 +113,8 @@ class ServedEmbedder:
 
     def __init__(self, spec: Embedding, count: Count, replies: Path | None = None) -> None:
         # replies: see `replies_folder`; without it nothing is stored, and nothing shared
-        assert spec.endpoint is not None
         assert spec.max_tokens is not None
-        usual = Embedding.model_fields["api_key_env"].default
         self._spec, self._replies, self.count = spec, replies, count
-        self._endpoint = Endpoint(
-            spec.endpoint,
-            spec.model,
-            api_key=key_in(spec.api_key_env, usual, _NAMES.api_key_env),
-            timeout=spec.timeout,
-            retries=spec.retries,
-            concurrency=spec.concurrency,
-            extra={} if spec.dims is None else {"dimensions": spec.dims},
-        )
         # The model's own tokens are others, and may be more.
         margin = spec.tokenizer == MINILM
         self.max_tokens = max(1, spec.max_tokens * 3 // 4) if margin else spec.max_tokens
@@ -134,6 +123,22 @@ class ServedEmbedder:
         self._dims = spec.dims  # once it is known
         self._answered = False
         self._used: list[Path] = []  # replies since `forget` was called
+
+    @property
+    def _endpoint(self) -> Endpoint:
+        spec = self._spec
+        usual = Embedding.model_fields["api_key_env"].default
+        assert spec.endpoint is not None
+        return Endpoint(
+            spec.endpoint,
+            spec.model,
+            # Read anew each time: after a wrong key, another one may be set in the same process.
+            api_key=key_in(spec.api_key_env, usual, _NAMES.api_key_env),
+            timeout=spec.timeout,
+            retries=spec.retries,
+            concurrency=spec.concurrency,
+            extra={} if spec.dims is None else {"dimensions": spec.dims},
+        )
 
     @property
     def dims(self) -> int:

@@ -201,8 +201,9 @@ class Embedding(Block):
     @classmethod
     def _counted(cls, data: Any) -> Any:
         # Written out, so that a model that is served is another than one of its name loaded here.
-        served = isinstance(data, Mapping) and data.get("endpoint") is not None
-        return {"tokenizer": MINILM, **data} if served else data
+        if isinstance(data, Mapping) and data.get("endpoint") is not None:
+            return {**data, "tokenizer": data.get("tokenizer") or MINILM}
+        return data
 
     @model_validator(mode="after")
     def _served_or_loaded(self) -> Self:

@@ -100,7 +100,7 @@ def test_with_another_tokenizer_there_is_a_margin(server: Server) -> None:
     texts = ["Which number comes next?", "naïve café 12.5 %", "日本語", "x" * 50]
     local = load_embedder(Embedding(), "cpu")
     assert embedder.count(texts) == local.count(texts)
-    default = Embedding(model="m", endpoint="http://x/v1", max_tokens=100)
+    default = Embedding(model="m", endpoint="http://x/v1", max_tokens=100, tokenizer=None)
     assert default.tokenizer == "minilm"
 
 
@@ -132,7 +132,15 @@ def test_a_named_variable_without_a_key_is_refused(server: Server) -> None:
     with pytest.raises(
         UsageError, match=r"embedding\.api_key_env: no environment variable 'NO_KEY'"
     ):
-        load_embedder(served(server, api_key_env="NO_KEY"))
+        embed(served(server, api_key_env="NO_KEY"), ONE)
+
+
+def test_a_key_may_be_set_later(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = load_embedder(served(server, api_key_env="MY_KEY"))
+    for key in ("wrong", "right"):
+        monkeypatch.setenv("MY_KEY", key)
+        embedder.embed([key], "query")
+        assert server.requests[-1].headers["authorization"] == f"Bearer {key}"
 
 
 def test_dimensions_are_requested(server: Server) -> None:
