@@ -1,15 +1,24 @@
-"""Language models behind OpenAI-compatible endpoints: calls, retries, failures, and a budget."""
+"""Models behind OpenAI-compatible endpoints: calls, retries, failures, and a budget."""
 
 import asyncio
 import datetime
 import email.utils
 import json
+import os
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from bayescontam._optional import require
 from bayescontam._progress import Advance, progress_bar
@@ -33,6 +42,18 @@ _TRIALS = 3
 _PLAIN: tuple[Mapping[str, Any], ...] = ({},)
 
 
+class Names(NamedTuple):
+    """How a user knows the settings of an endpoint, as messages name them."""
+
+    base_url: str = "--base-url"
+    model: str = "--model"
+    api_key_env: str = "--api-key-env"
+
+
+OPTIONS = Names()
+"""Those of the command line."""
+
+
 class BudgetReachedError(Exception):
     """No further call fits into the budget."""
 
@@ -43,6 +64,13 @@ class Cost:
 
     estimate: int
     taken: int | None = None  # unless it is not known
+
+
+class Purse(Protocol):
+    """What calls are paid from."""
+
+    def call(self, size: int) -> AbstractAsyncContextManager[Cost]:
+        """Count a call of a size, and give its cost to correct; an error if it does not fit."""
 
 
 @dataclass
@@ -61,9 +89,9 @@ class Budget:
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def call(self, characters: int) -> AsyncIterator[Cost]:
-        """Wait until a call of so many characters fits, count it, and give its cost to correct."""
-        guess = -(-characters // 4) + _ANSWER  # a token has about four characters
+    async def call(self, size: int) -> AsyncIterator[Cost]:
+        """Wait until a call of `size` characters fits, count it, and give its cost to correct."""
+        guess = -(-size // 4) + _ANSWER  # a token has about four characters
         cost = await self._admitted(guess)
         self.calls += 1
         self.tokens += cost.estimate
@@ -288,10 +316,15 @@ class Endpoint:
 class Caller:
     """Asks an endpoint within a budget; used within one event loop."""
 
-    def __init__(self, endpoint: Endpoint, budget: Budget) -> None:
-        self.endpoint = endpoint
-        self.answered = False
-        self._budget = budget
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        budget: Purse,
+        names: Names = OPTIONS,
+        answered: bool = False,
+    ) -> None:
+        self.endpoint, self.answered = endpoint, answered
+        self._budget, self._names = budget, names
         self._form: int | None = None  # how JSON is requested, once that is known to work
         self._client = require("openai", "scan").AsyncOpenAI(
             base_url=endpoint.base_url,
@@ -302,17 +335,54 @@ class Caller:
 
     async def ask[AnswerT](self, request: Request[AnswerT]) -> AnswerT | Failure:
         """Return the model's answer, or why there is none after all retries."""
+        return await self._retried(lambda: self._in_some_format(request))
+
+    async def embed[AnswerT](
+        self, texts: Sequence[str], size: int, read: Callable[[list[Any]], AnswerT]
+    ) -> AnswerT | Failure:
+        """Return what `read` makes of the embeddings of texts, or why there are none.
+
+        `size` is what the budget counts. A ValueError of `read` says why there is no answer.
+        """
+        body = {"model": self.endpoint.model, "input": texts, "encoding_format": "float"}
+        body |= self.endpoint.extra
+
+        async def create() -> Any:
+            # As bytes: the client makes an object of each number, which takes a second.
+            raw = require("httpx", "scan").Response
+            reply = await self._client.post("/embeddings", body=body, cast_to=raw)
+            try:
+                return json.loads(reply.content)
+            except (ValueError, RecursionError):
+                return reply.text
+
+        def parse(reply: Any) -> AnswerT | Failure:
+            data = reply.get("data") if isinstance(reply, dict) else None
+            if not isinstance(data, list):
+                return Failure("no embeddings", printable(str(reply), _SHOWN_OF_REPLY), again=True)
+            try:
+                return read(data)
+            except ValueError as error:
+                return Failure(UNPARSABLE, printable(str(error), _SHOWN_OF_REPLY))
+
+        return await self._retried(lambda: self._send(create, size, parse))
+
+    async def _retried[AnswerT](
+        self, call: Callable[[], Awaitable[AnswerT | Failure]]
+    ) -> AnswerT | Failure:
         wait = _FIRST_WAIT
         for _ in range(self.endpoint.retries):
-            outcome = await self._in_some_format(request)
+            outcome = await call()
             if not (isinstance(outcome, Failure) and outcome.again):
                 return outcome
             jittered = wait * random.uniform(0.5, 1)
             await asyncio.sleep(jittered if outcome.wait is None else outcome.wait)
             wait = min(2 * wait, _MOST_WAIT)
-        outcome = await self._in_some_format(request)
+        outcome = await call()
         if isinstance(outcome, Failure) and outcome.reason == CONNECTION and not self.answered:
-            raise TaskError(f"{self.endpoint.place}: {outcome.detail}; check --base-url")
+            raise TaskError(
+                f"{self.endpoint.place}: {outcome.detail}; check {self._names.base_url}"
+            )
         return outcome
 
     async def close(self) -> None:
@@ -339,41 +409,83 @@ class Caller:
         messages = request.messages
         characters = sum(len(message["content"]) for message in messages)
         options = {"model": self.endpoint.model, **form, **self.endpoint.options, **request.options}
-        async with self._budget.call(characters) as cost:
+        client = self._client.chat.completions
+        return await self._send(
+            lambda: client.create(messages=messages, **options),
+            characters,
+            lambda reply: parse_reply(reply, request),
+        )
+
+    async def _send[AnswerT](
+        self,
+        create: Callable[[], Awaitable[Any]],
+        size: int,
+        parse: Callable[[Any], AnswerT | Failure],
+    ) -> AnswerT | Failure:
+        """Make one call within the budget, and read its reply."""
+        async with self._budget.call(size) as cost:
             try:
                 async with asyncio.timeout(self.endpoint.timeout):
-                    reply = await self._client.chat.completions.create(messages=messages, **options)
+                    reply = await create()
             # What the client raises depends on what the endpoint sends; Ctrl-C passes.
             except Exception as error:
                 return self._failed(error, cost)
-            outcome = parse_reply(reply, request)
-            total = getattr(getattr(reply, "usage", None), "total_tokens", None)
-            cost.taken = total if isinstance(total, int) and total >= 0 else None
+            outcome = parse(reply)
+            cost.taken = _total_tokens(reply)
+        if isinstance(outcome, Failure):
+            outcome = self._without_key(outcome)
         if not (isinstance(outcome, Failure) and outcome.again):
             self.answered = True
         return outcome
 
+    def _without_key(self, failure: Failure) -> Failure:
+        if not self.endpoint.api_key:
+            return failure
+        return replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
+
     def _failed(self, error: Exception, cost: Cost) -> Failure:
         """Return what an error means; raise if it concerns every call, not this one."""
-        failure = failure_of(error)
-        if self.endpoint.api_key:
-            failure = replace(failure, detail=failure.detail.replace(self.endpoint.api_key, "…"))
+        failure = self._without_key(failure_of(error))
+        # What the endpoint wrote may repeat the key, and tracebacks show causes.
+        key = self.endpoint.api_key
+        cause = None if key and key in str(error) else error
         if failure.status:
             cost.taken = 0  # an endpoint that refuses a call does not charge for it
         said = f"{self.endpoint.place}: {failure.detail}"
         if failure.status in _FOR_ALL and not (failure.status == 403 and self.answered):
             raise UsageError(
-                f"{said}; check --base-url, --model and the key in the variable that "
-                "--api-key-env names"
-            ) from error
+                f"{said}; check {self._names.base_url}, {self._names.model} and the key in the"
+                f" variable that {self._names.api_key_env} names"
+            ) from cause
         if getattr(error, "code", None) == "insufficient_quota":
-            raise TaskError(f"{said}; raise the quota, then run the same command again") from error
+            raise TaskError(f"{said}; raise the quota, then run the same command again") from cause
         if (failure.wait or 0) > LONGEST_WAIT:
             raise TaskError(
                 f"{said}; it asks to wait {failure.wait:,.0f} seconds: run the same command again"
                 " then"
-            ) from error
+            ) from cause
         return failure
+
+
+def _total_tokens(reply: Any) -> int | None:
+    """Return the tokens that a reply states to have taken, if it does."""
+    usage = reply.get("usage") if isinstance(reply, dict) else getattr(reply, "usage", None)
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    total = getattr(usage, "total_tokens", total)
+    return total if isinstance(total, int) and total >= 0 else None
+
+
+def key_in(variable: str, usual: str, option: str) -> str:
+    """Return the key in an environment variable; empty if it is the usual one, and not set.
+
+    Raises
+    ------
+    UsageError
+        If another variable was named, by `option`, and is not set.
+    """
+    if variable not in os.environ and variable != usual:
+        raise UsageError(f"{option}: no environment variable '{printable(variable)}'; set it")
+    return os.environ.get(variable, "")
 
 
 def _forms(schema: dict[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
@@ -391,12 +503,14 @@ def call_all[KeyT](
     keys: Iterable[KeyT],
     work: Callable[[Caller, KeyT], Awaitable[Failure | None]],
     endpoint: Endpoint,
-    budget: Budget,
+    budget: Purse,
     *,
     total: int,
     title: str,
     unit: str,
     progress: bool = False,
+    answered: bool = False,
+    names: Names = OPTIONS,
 ) -> None:
     """Do work that needs calls, several at a time, as far as the budget goes.
 
@@ -408,7 +522,7 @@ def call_all[KeyT](
         Does one of these; returns why if the endpoint gave no answer.
     endpoint : Endpoint
         Where the model is.
-    budget : Budget
+    budget : Purse
         What may be spent.
     total : int
         Number of `keys`.
@@ -416,6 +530,10 @@ def call_all[KeyT](
         Of the bar.
     progress : bool, default False
         Whether it is shown.
+    answered : bool, default False
+        Whether the endpoint has answered before; if not, the first calls are made one by one.
+    names : Names, optional
+        Of the settings, in messages. Default: those of the command line.
 
     Raises
     ------
@@ -427,7 +545,8 @@ def call_all[KeyT](
     # The loop runs in a thread of its own: a notebook has one running in this thread.
     with progress_bar(progress, title, total, unit) as advance, portal() as loop:
         try:
-            loop.call(_call_all, iter(keys), work, endpoint, budget, advance, unit)
+            caller = Caller(endpoint, budget, names, answered)
+            loop.call(_call_all, iter(keys), work, caller, advance, unit)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from group.exceptions[0].__cause__
 
@@ -435,12 +554,11 @@ def call_all[KeyT](
 async def _call_all[KeyT](
     keys: Iterator[KeyT],
     work: Callable[[Caller, KeyT], Awaitable[Failure | None]],
-    endpoint: Endpoint,
-    budget: Budget,
+    caller: Caller,
     advance: Advance,
     unit: str,
 ) -> None:
-    caller = Caller(endpoint, budget)
+    endpoint = caller.endpoint
     failures: list[Failure] = []
 
     async def through(some: Iterator[KeyT]) -> None:

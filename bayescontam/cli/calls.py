@@ -1,7 +1,6 @@
 """Options of commands that call a language model."""
 
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,12 +49,9 @@ def endpoint_of(
     temperature: float | None = None,
 ) -> "Endpoint":
     """Return the endpoint that the options describe."""
-    from bayescontam.endpoint import Endpoint
+    from bayescontam.endpoint import Endpoint, key_in
 
-    if api_key_env not in os.environ and api_key_env != API_KEY:  # named on purpose
-        raise UsageError(
-            f"--api-key-env: no environment variable '{printable(api_key_env)}'; set it"
-        )
+    api_key = key_in(api_key_env, API_KEY, "--api-key-env")
     try:
         extra = json.loads(extra_body or "{}")
     except ValueError as error:
@@ -63,6 +59,6 @@ def endpoint_of(
     if not isinstance(extra, dict):
         raise UsageError(f"--extra-body: {printable(extra_body, 60)!r} is no JSON object")
     return Endpoint(
-        base_url, model, api_key=os.environ.get(api_key_env, ""), temperature=temperature,
+        base_url, model, api_key=api_key, temperature=temperature,
         timeout=timeout, retries=retries, concurrency=concurrency, extra=extra,
     )  # fmt: skip

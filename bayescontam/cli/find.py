@@ -29,6 +29,14 @@ def find(
     device: Annotated[
         Literal["auto", "cpu", "cuda"], Option(help="auto is a GPU where there is one.")
     ] = "auto",
+    endpoint: Annotated[
+        str | None,
+        Option(help="Address where the embedder is served, if it was served for the vectors."),
+    ] = None,
+    api_key_env: Annotated[
+        str | None,
+        Option(help="Environment variable with the endpoint's key; default: OPENAI_API_KEY."),
+    ] = None,
     output: Format = "table",
     quiet: Quiet = False,
 ) -> None:
@@ -36,7 +44,10 @@ def find(
     with stage(not quiet, "loading the search"):
         from bayescontam.scan.find import find_nearest
 
-    found = find_nearest(vectors, text, k, device=device, progress=not quiet)
+    found = find_nearest(
+        vectors, text, k, device=device, endpoint=endpoint, api_key_env=api_key_env,
+        progress=not quiet,
+    )  # fmt: skip
     if output == "csv":
         put_csv(found)
     elif output == "json":

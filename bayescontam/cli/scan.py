@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option, Typer
 
@@ -95,7 +95,31 @@ def scan(
     ] = None,
     embedder: Annotated[
         str | None,
-        in_quick(help="minilm, hashing, or a sentence-transformers model; default: minilm."),
+        in_quick(
+            help="minilm, hashing, or a sentence-transformers model; with --endpoint the name of"
+            " the model there; default: minilm."
+        ),
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        in_quick(help="Address of an OpenAI-compatible endpoint that embeds; needs --max-tokens."),
+    ] = None,
+    max_tokens: Annotated[
+        int | None, in_quick(help="Longest text that the embedder may see; default: its own limit.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        in_quick(
+            help="What counts tokens for a model at an endpoint: best its own tokenizer, by name"
+            " or folder; default: minilm."
+        ),
+    ] = None,
+    api_key_env: Annotated[
+        str | None,
+        in_quick(
+            help="Environment variable with the key of the endpoint; may be unset where none is"
+            " needed; default: OPENAI_API_KEY."
+        ),
     ] = None,
     min_tokens: Annotated[
         int | None,
@@ -146,7 +170,8 @@ def scan(
     quick = {
         "text": text, "stratum": stratum, "text_mode": text_mode, "share": share,
         "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k, "seed": seed,
-        "benchmark_name": benchmark_name, "exact": exact or None,
+        "benchmark_name": benchmark_name, "endpoint": endpoint, "max_tokens": max_tokens,
+        "tokenizer": tokenizer, "api_key_env": api_key_env, "exact": exact or None,
     }  # fmt: skip
     spec, base = _manifest(manifest, benchmark, corpus, vectors, index, quick)
     with resumable("finished work"):
@@ -192,7 +217,7 @@ def _manifest(
     corpus: list[str] | None,
     vectors: list[Path] | None,
     index: Path | None,
-    quick: Mapping[str, object],
+    quick: Mapping[str, Any],
 ) -> "tuple[Manifest, Path]":
     """Return the manifest that was named, or the one that the options amount to."""
     from bayescontam.specs.registry import load_manifest, quick_manifest
@@ -219,7 +244,8 @@ def _manifest(
         folders = tuple(map(str, vectors or ()))
         embedding = None
         if (folders or index) and "embedder" not in given:
-            embedding = _embedding(folders, index)
+            at = quick["endpoint"], quick["api_key_env"]
+            embedding = _embedding(folders, index, *at)
         searched = None if index is None else str(index)
         return quick_manifest(
             str(benchmark), tuple(corpus or ()), given, folders, embedding, searched
@@ -232,13 +258,15 @@ def _manifest(
     return load_manifest(name), Path(name).parent
 
 
-def _embedding(folders: Sequence[str], index: Path | None) -> dict[str, object]:
+def _embedding(
+    folders: Sequence[str], index: Path | None, endpoint: str | None, api_key_env: str | None
+) -> dict[str, object]:
     """Return the settings of the embedder of stored vectors, but for those by default."""
     from bayescontam.scan.stored_vectors import StoredVectors
     from bayescontam.scan.vector_index import VectorIndex
 
     stored = StoredVectors.load(folders[0]) if index is None else VectorIndex.load(index).stored[0]
-    return stored.embedding.model_dump(exclude_defaults=True)
+    return stored.embedding(endpoint, api_key_env).model_dump(exclude_defaults=True)
 
 
 @corpora_app.command("list", epilog="Example: bayescontam corpora list")
@@ -350,6 +378,8 @@ def _embedder(embedding: "Embedding") -> str:
     precision = "" if embedding.precision == "auto" else f"in {embedding.precision}"
     code = "runs code that comes with the model" if embedding.trust_remote_code else ""
     name = known.get(embedding.model, printable(embedding.model))
+    if embedding.endpoint is not None:
+        name = f"{printable(embedding.model)}, served at {printable(embedding.endpoint)}"
     return "; ".join(filter(None, [name, precision, *put, code]))
 
 

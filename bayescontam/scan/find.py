@@ -27,6 +27,8 @@ def find_nearest(
     k: int = 20,
     *,
     device: Literal["auto", "cpu", "cuda"] = "auto",
+    endpoint: str | None = None,
+    api_key_env: str | None = None,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Return the chunks of a corpus that are most similar to a text, by its stored vectors.
@@ -46,6 +48,11 @@ def find_nearest(
         Chunks to return, at most 10,000; texts that occur several times count as one.
     device : {"auto", "cpu", "cuda"}, default "auto"
         Where embedding and search run; ``"auto"`` is a GPU where this machine has one.
+    endpoint : str, optional
+        Address of an OpenAI-compatible interface where the embedder is served, if it was served
+        when the vectors were stored; by default it is loaded here.
+    api_key_env : str, optional
+        Environment variable with the key of the endpoint; default: ``"OPENAI_API_KEY"``.
     progress : bool, default False
         Whether to show a progress bar.
 
@@ -60,7 +67,9 @@ def find_nearest(
     ------
     UsageError
         If the text is empty, `k` is not in 1 to 10,000, or the embedder that is there is
-        another than that of the vectors.
+        another than that of the vectors; if `endpoint` is missing or not needed.
+    TaskError
+        If the endpoint does not embed the text.
     DataError
         If the folder holds no stored vectors, or they are damaged.
     MissingExtraError
@@ -82,7 +91,7 @@ def find_nearest(
     index = VectorIndex.load(vectors) if (Path(vectors) / ABOUT).is_file() else None
     stored = StoredVectors.load(vectors) if index is None else index.stored[0]
     at = Execution(device=device).on_device().device
-    embedder = shared_embedder(stored.embedding, at)
+    embedder = shared_embedder(stored.embedding(endpoint, api_key_env), at)
     stored.check_embedder(embedder.describe())
     [tokens] = embedder.count([text])
     if tokens > embedder.max_tokens:

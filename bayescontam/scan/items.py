@@ -31,6 +31,7 @@ from bayescontam.scan.formats import (
     look_up,
     parquet_records,
 )
+from bayescontam.scan.served import forget_queries, replies_folder
 from bayescontam.scan.sources import (
     Input,
     compression,
@@ -39,6 +40,7 @@ from bayescontam.scan.sources import (
     open_decompressed,
     reason_of,
 )
+from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Benchmark, Embedding, Manifest, Source
 
 type Rows = list[tuple[int, Any]]
@@ -250,10 +252,11 @@ class ItemStage:
 
     embedding: Embedding
     device: str
+    replies: Path | None = None  # where replies of an endpoint are stored
 
     def __call__(self) -> Callable[[tuple[list[str], bool]], EmbeddedItems]:
         """Load the embedder; return what embeds texts, and adds `count` if that is wanted."""
-        embedder = shared_embedder(self.embedding, self.device)
+        embedder = shared_embedder(self.embedding, self.device, self.replies)
 
         def embed(task: tuple[list[str], bool]) -> EmbeddedItems:
             texts, with_count = task
@@ -272,13 +275,14 @@ def embed_items(corpus: CorpusListing, out: Path, execution: Execution) -> Embed
     if not texts and not corpus.inputs:  # no embedder is needed
         nothing = EmbeddedItems(np.empty((0, 0), np.float32), [], 0, {"model": "given"})
         return _joined(items, given, nothing)
-    conditions = embedding.model_dump(), execution.device, texts
+    conditions = content_of(embedding), execution.device, texts
     path = stage_folder(out, "items", *conditions) / "items.npz"
     if path.exists():
         return _joined(items, given, _load(path))
     starts = range(0, max(1, len(texts)), _ITEMS)
     tasks = {task_name(i): (texts[i : i + _ITEMS], i == 0) for i in starts}
-    stage = ItemStage(embedding, execution.device)
+    replies = replies_folder(out, embedding)
+    stage = ItemStage(embedding, execution.device, replies)
     results = dict(execution.run("items", stage, tasks, lambda task: len(task[0]), "items"))
     parts: list[EmbeddedItems] = [results[key] for key in tasks]
     embedded = replace(
@@ -288,6 +292,8 @@ def embed_items(corpus: CorpusListing, out: Path, execution: Execution) -> Embed
     )
     with on_disk(path):
         _save(path, embedded)
+    if replies is not None:
+        forget_queries(replies)
     return _joined(items, given, embedded)
 
 

@@ -14,6 +14,7 @@ from bayescontam.scan.items import CorpusListing, EmbeddedItems
 from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.stored_vectors import Precision, StoredVectors
+from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Manifest
 
 _PACKAGES = (
@@ -93,7 +94,7 @@ def vectors_record(
     own = {item.source for item in corpus.inputs}
     return {name: record[name] for name in ("created", "version", "manifest", "embedder")} | {
         "key": corpus.key,
-        "embedding": corpus.manifest.embedding.model_dump(),
+        "embedding": content_of(corpus.manifest.embedding),
         "precision": precision,
         "min_tokens": chunked.min_tokens,
         "documents": _documents(sample, chunked, []),

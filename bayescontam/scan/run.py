@@ -25,6 +25,7 @@ from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, re
 from bayescontam.scan.record import record_of, vectors_record
 from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
 from bayescontam.scan.search import queries_of, search_shards, vector_shards
+from bayescontam.scan.served import forget_spent, replies_folder
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.sources import list_inputs
 from bayescontam.scan.stored_vectors import (
@@ -45,7 +46,7 @@ from bayescontam.specs.registry import load_manifest
 
 __all__ = ["Scan", "run_scan"]
 
-_STAGE = re.compile(r"(items|read|chunk|search)-[0-9a-f]{16}")
+_STAGE = re.compile(r"(items|read|chunk|search|replies)-[0-9a-f]{16}")
 
 
 def run_scan(
@@ -228,6 +229,8 @@ def _search(
         seconds[stage] = round(time.perf_counter() - start, 3)
 
     stored = [StoredVectors.load(folder) for folder in corpus.stored]
+    if (replies := replies_folder(out, corpus.manifest.embedding)) is not None:
+        forget_spent(replies)
     # First, since it finds out whether the embedder is there.
     with timed("items"):
         embedded = embed_items(corpus, out, execution)

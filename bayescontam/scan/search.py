@@ -21,6 +21,7 @@ from bayescontam.scan.chunking import ChunkedDocuments, TextShard, divided
 from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.execution import LOG, Execution, one_thread, stage_folder, task_name
 from bayescontam.scan.items import CorpusListing, EmbeddedItems
+from bayescontam.scan.served import ServedEmbedder, replies_folder
 from bayescontam.scan.sketch import (
     BINS,
     CANDIDATE,
@@ -36,6 +37,7 @@ from bayescontam.scan.sketch import (
 )
 from bayescontam.scan.stored_vectors import VECTORS, Precision, StoredShard, VectorStore
 from bayescontam.scan.vectors import VectorFile, VectorShard
+from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Embedding
 
 BUFFER = 2048
@@ -446,10 +448,13 @@ class SearchStage:
     embedding: Embedding | None  # none where all shards hold vectors
     device: str
     store: VectorStore | None  # where vectors of texts are stored, if they are
+    replies: Path | None = None  # where replies of an endpoint are stored
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:
         """Load the embedder; return the function of one task."""
-        embedder = shared_embedder(self.embedding, self.device) if self.embedding else None
+        embedder = None
+        if self.embedding is not None:
+            embedder = shared_embedder(self.embedding, self.device, self.replies)
         return lambda task: self.search(embedder, *task)
 
     def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
@@ -466,6 +471,8 @@ class SearchStage:
             # After the result: what the log lists is done, and not done again.
             seconds = time.perf_counter() - start
             append_line(self.log, f"shard {number}: {shard.size} chunks in {seconds:.1f} s")
+        if isinstance(embedder, ServedEmbedder):
+            embedder.forget()
 
     def _chunks(self, number: int, shard: Shard, embedder: Embedder | None) -> Iterator[Chunks]:
         if self.store is None or not isinstance(shard, TextShard):
@@ -528,7 +535,7 @@ def search_shards(
     keep = max(manifest.search.top_k, manifest.search.tail_size)
     queries = queries_of(corpus, embedded)
     folder = stage_folder(
-        out, "search", seed, keep, execution.device, manifest.embedding.model_dump(),
+        out, "search", seed, keep, execution.device, content_of(manifest.embedding),
         embedded.about, chunked.folder.name, [asdict(item) for item in corpus.vector_inputs],
         len(shards), sha256(vectors.tobytes()), [asdict(item) for item in items],
         # Only where there are any: what earlier versions began is resumed.
@@ -537,7 +544,10 @@ def search_shards(
     texts = any(isinstance(shard, TextShard) for shard in shards)
     embedding = manifest.embedding if texts else None
     store = VectorStore(folder / VECTORS, precision) if precision else None
-    stage = SearchStage(folder, out / LOG, queries, keep, embedding, execution.device, store)
+    stage = SearchStage(
+        folder, out / LOG, queries, keep, embedding, execution.device, store,
+        replies_folder(out, manifest.embedding),
+    )  # fmt: skip
     merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep))
     left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
     tasks = {task_name(i): (i, shards[i]) for i in left}

@@ -30,7 +30,7 @@ from bayescontam.scan.chunking import CHUNK_SCHEMA, DESCRIBED, divided
 from bayescontam.scan.execution import task_name
 from bayescontam.scan.sketch import Chunks
 from bayescontam.scan.sources import expanded, reason_of
-from bayescontam.specs.corpus import Embedding
+from bayescontam.specs.corpus import Embedding, address_problem
 
 Precision = Literal["fp16", "fp32"]
 VECTORS = "vectors"
@@ -40,8 +40,8 @@ _TYPES: dict[Precision, np.dtype[Any]] = {"fp16": np.dtype("<f2"), "fp32": np.dt
 _PART = 65_536
 """Chunks of a part at least, but of the last: fewer, larger files, and 50 MB in memory."""
 _SCHEMA = CHUNK_SCHEMA.append(pa.field("vector", pa.int64()))
-_LOCAL = ("device", "versions", "precision")
-"""What an embedder says of itself that changes its vectors by rounding alone."""
+_LOCAL = ("device", "versions", "precision", "endpoint")
+"""What an embedder says of itself that changes its vectors by rounding alone, if at all."""
 _NEEDED = {
     "format": int, "parts": list, "key": dict, "precision": str, "embedder": dict,
     "embedding": dict, "min_tokens": int, "documents": dict, "short": dict, "strata": list,
@@ -266,23 +266,41 @@ class StoredVectors:
         found._check_files()
         return found
 
-    @cached_property
-    def embedding(self) -> Embedding:
-        """Settings of their embedder.
+    def embedding(self, endpoint: str | None = None, api_key_env: str | None = None) -> Embedding:
+        """Return the settings of their embedder; where it is served is not taken from a folder.
 
         Raises
         ------
         UsageError
-            If it runs code that comes with the model, which a folder may not turn on.
+            If it is served and no address is given, or the other way round; if it runs code that
+            comes with the model, which a folder may not turn on.
         """
+        where = printable(str(self.folder))
+        content = self.about["embedding"]
+        settings = {key: value for key, value in content.items() if key not in Embedding.LOCAL}
+        if ("tokenizer" in settings) != (endpoint is not None):
+            problem = "is loaded here, not served: leave out --endpoint"
+            if endpoint is None:
+                before = printable(str(self.about["embedder"].get("endpoint")))
+                problem = (
+                    f"was served at {before}; give the address where it is served now (--endpoint):"
+                    " nothing is sent to an address that only a folder names"
+                )
+            name = printable(str(settings.get("model")), 80)
+            raise UsageError(f"{where}: the model '{name}' of the vectors {problem}")
+        if endpoint is not None:
+            if problem := address_problem(endpoint):
+                raise UsageError(f"--endpoint: {problem}")
+            settings["endpoint"] = endpoint
+            settings |= {} if api_key_env is None else {"api_key_env": api_key_env}
         try:
-            spec = Embedding.model_validate(self.about["embedding"])
+            spec = Embedding.model_validate(settings)
         except ValidationError as error:
             problem = "its 'embedding' is none that this version knows"
             raise DataError([Fault(str(self.folder / ABOUT), problem)], _ADVICE) from error
         if spec.trust_remote_code:
             raise UsageError(
-                f"{printable(str(self.folder))}: the model '{printable(spec.model)}' of the vectors"
+                f"{where}: the model '{printable(spec.model)}' of the vectors"
                 " runs code that comes with it; to allow that, scan by a manifest with stored ="
                 " […] and trust_remote_code = true under [embedding]"
             )

@@ -54,6 +54,8 @@ class Block(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     LATER: ClassVar[frozenset[str]] = frozenset()
     """Keys that came after specs were first stored: with their defaults they do not count."""
+    LOCAL: ClassVar[frozenset[str]] = frozenset()
+    """Keys that say where and how work is done, not what it finds: they never count."""
 
 
 def read_text(path: Path) -> str:
@@ -96,19 +98,23 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
 
 def content_hash(spec: Block) -> str:
     """Return a SHA-256 over the meaning of a spec: layout and comments do not count."""
+    return sha256(json.dumps(content_of(spec), sort_keys=True).encode())
+
+
+def content_of(spec: Block) -> dict[str, Any]:
+    """Return the keys of a spec that its results depend on.
+
+    Left out are those of `Block.LOCAL`, and those that came later and have their defaults: what
+    was stored before is found.
+    """
     content = spec.model_dump()
-    _leave_out_later(spec, content)
-    return sha256(json.dumps(content, sort_keys=True).encode())
-
-
-def _leave_out_later(spec: Block, content: dict[str, Any]) -> None:
-    """Take out keys that came later and have their defaults: what was stored before is found."""
     for name, field in type(spec).model_fields.items():
         value = getattr(spec, name)
-        if name in spec.LATER and value == field.default:
+        if name in spec.LOCAL or (name in spec.LATER and value == field.default):
             del content[name]
         elif isinstance(value, Block):
-            _leave_out_later(value, content[name])
+            content[name] = content_of(value)
+    return content
 
 
 def suggest(word: str, allowed: Iterable[str]) -> str:

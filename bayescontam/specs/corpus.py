@@ -1,7 +1,9 @@
 """Corpus manifests: what is scanned, for which benchmarks, and how."""
 
 from collections import Counter
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -14,6 +16,7 @@ Texts = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+MINILM = "minilm"
 
 
 class Benchmark(Block):
@@ -122,13 +125,41 @@ class Chunking(Block):
         return self
 
 
+def address_problem(address: str) -> str:
+    """Return what is wrong with the address of an endpoint, without showing it; or nothing.
+
+    >>> address_problem("localhost:8000")
+    'an address that begins with http:// or https:// is needed'
+    """
+    try:
+        parts = urlsplit(address)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    # First, as what follows a password may look like a port.
+    if "@" in address or "?" in address or "#" in address:
+        return (
+            "it has a name, a password or a query in it, which would be stored with the scan; give"
+            " the bare address, and the key in an environment variable (api_key_env)"
+        )
+    return "" if whole else "an address that begins with http:// or https:// is needed"
+
+
 class Embedding(Block):
     """What turns texts into vectors."""
 
-    model: Text = "minilm"
+    LATER: ClassVar[frozenset[str]] = frozenset({"tokenizer"})
+    LOCAL: ClassVar[frozenset[str]] = frozenset(
+        {
+            "endpoint", "api_key_env", "request_texts", "request_tokens", "concurrency", "timeout",
+            "retries", "max_tokens_total",
+        }
+    )  # fmt: skip
+
+    model: Text = MINILM
     """``"minilm"`` (all-MiniLM-L6-v2, inside the extra 'scan'), ``"hashing"`` (counts of hashed
     words: needs no model, finds only shared words), or the name or folder of a
-    sentence-transformers or Hugging Face model."""
+    sentence-transformers or Hugging Face model. With `endpoint`, the name of the model there."""
     revision: Text | None = None
     """State of a model on the Hugging Face hub."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
@@ -137,13 +168,66 @@ class Embedding(Block):
     passage_prompt: str = ""
     """Put before benchmark texts, and before chunks."""
     max_tokens: Count | None = None
-    """Longest text that the model may see; default: what its own files state."""
+    """Longest text that the model may see; default: what its own files state. Needed with
+    `endpoint`."""
     batch_tokens: Count = 1024
     """Tokens that are embedded together."""
     dims: Count | None = None
     """Dimensions: for ``"hashing"`` (default 256), else the first of the model's."""
     trust_remote_code: bool = False
     """Whether code that comes with the model may run."""
+    endpoint: Text | None = None
+    """Address of an OpenAI-compatible interface that embeds, such as
+    ``"http://localhost:8000/v1"``. The keys below are for it alone."""
+    tokenizer: Text | None = None
+    """What counts tokens: ``"minilm"`` (the default with `endpoint`; texts are then cut at 3/4 of
+    `max_tokens`, as the model's tokens are others), ``"hashing"`` (words), or the name or folder
+    of a Hugging Face tokenizer, which should be the model's."""
+    api_key_env: Text = "OPENAI_API_KEY"
+    """Environment variable with the key; may be unset where none is needed."""
+    request_texts: Count = 32
+    request_tokens: Count = 32_768
+    """Most texts, and tokens, of a request; a longer text is sent alone."""
+    concurrency: Count = 8
+    """Requests at a time, of all workers together."""
+    timeout: Annotated[float, Field(ge=1e-3, allow_inf_nan=False)] = 60.0
+    """Seconds that a request may take."""
+    retries: Annotated[int, Field(ge=0)] = 5
+    """Further tries of a failed request."""
+    max_tokens_total: Count | None = None
+    """Most tokens to send in one run, retries included; the scan then stops, and may be resumed."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _counted(cls, data: Any) -> Any:
+        # Written out, so that a model that is served is another than one of its name loaded here.
+        if isinstance(data, Mapping) and data.get("endpoint") is not None:
+            return {**data, "tokenizer": data.get("tokenizer") or MINILM}
+        return data
+
+    @model_validator(mode="after")
+    def _served_or_loaded(self) -> Self:
+        loaded = {"revision", "precision", "batch_tokens", "trust_remote_code"}
+        served = (self.LOCAL | self.LATER) - {"endpoint"}
+        odd = loaded if self.endpoint is not None else served
+        fields = type(self).model_fields
+        if changed := [n for n in fields if n in odd and getattr(self, n) != fields[n].default]:
+            why = "are of a model that is loaded here, and there is an endpoint"
+            if self.endpoint is None:
+                why = "are of an endpoint, and none is given"
+            raise ValueError(f"{', '.join(changed)}: {why}; leave them out")
+        if self.endpoint is None:
+            return self
+        if problem := address_problem(self.endpoint):
+            raise ValueError(f"endpoint: {problem}")
+        if "model" not in self.model_fields_set:
+            raise ValueError("model: name the model at the endpoint")
+        if self.max_tokens is None:
+            raise ValueError(
+                "max_tokens: is needed with an endpoint, which does not say how long a text the"
+                " model sees beside its prompt and special tokens"
+            )
+        return self
 
 
 class Search(Block):

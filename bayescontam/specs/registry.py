@@ -28,6 +28,10 @@ _PLACES = {
     "share": ("sources", "share"),
     "min_tokens": ("chunking", "min_tokens"),
     "embedder": ("embedding", "model"),
+    "max_tokens": ("embedding", "max_tokens"),
+    "endpoint": ("embedding", "endpoint"),
+    "tokenizer": ("embedding", "tokenizer"),
+    "api_key_env": ("embedding", "api_key_env"),
     "top_k": ("search", "top_k"),
     "exact": ("search", "exact"),
 }

@@ -332,3 +332,65 @@ def test_hostile_values_are_shown_on_one_line() -> None:
     (fault,) = refused(text.replace("[[sources]]", "[[sources]]\nshare = 2.0", 1))
     assert fault.isprintable()
     assert len(fault) < 300
+
+
+AT = '[embedding]\nmodel = "m"\nendpoint = "http://x:1/v1"\nmax_tokens = 9\n'
+
+
+def test_where_a_model_is_served_does_not_count_but_that_it_is() -> None:
+    hashes = {
+        Manifest.parse(MADE + AT + more, "a").hash
+        for more in (
+            "", "concurrency = 3", 'api_key_env = "K"', "timeout = 1.5", "retries = 0",
+            "request_texts = 3", "request_tokens = 3", "max_tokens_total = 3",
+            'tokenizer = "minilm"',
+        )
+    } | {Manifest.parse(MADE + AT.replace("x:1", "y:2"), "a").hash}  # fmt: skip
+    assert len(hashes) == 1
+    others = {
+        Manifest.parse(MADE + text, "a").hash
+        for text in (
+            AT.replace('endpoint = "http://x:1/v1"\n', ""), AT + 'tokenizer = "t"',
+            AT + "dims = 3", AT.replace('"m"', '"n"'), AT + 'query_prompt = "q"',
+        )
+    }  # fmt: skip
+    assert len(hashes | others) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (AT.replace("http:", "ftp:"), "endpoint: an address that begins with http:// or https://"),
+        (AT.replace("x:1/v1", ""), "endpoint: an address that begins with http:// or https://"),
+        (AT.replace("x:1", "x:y"), "endpoint: an address that begins with http:// or https://"),
+        (AT.replace("x:1", "[x"), "endpoint: an address that begins with http:// or https://"),
+        (AT.replace("x:1", "me:secret@x"), "endpoint: it has a name, a password or a query in it"),
+        (AT.replace("v1", "v1?key=secret"), "endpoint: it has a name, a password or a query in"),
+        (AT.replace("max_tokens = 9", ""), "max_tokens: is needed with an endpoint"),
+        (AT.replace('model = "m"', ""), "model: name the model at the endpoint"),
+        (AT + 'precision = "fp16"\nbatch_tokens = 3', "precision, batch_tokens: are of a model"),
+        (AT + 'revision = "r"', "revision: are of a model that is loaded here, and there is an e"),
+        ("[embedding]\ntimeout = 3.0\nretries = 1", "timeout, retries: are of an endpoint, and n"),
+        ('[embedding]\ntokenizer = "minilm"', "tokenizer: are of an endpoint, and none is given"),
+    ],
+)
+def test_settings_of_an_endpoint_that_cannot_be(text: str, fault: str) -> None:
+    [found] = refused(MADE + text)
+    assert found.startswith(f"corpus/mine.toml: embedding: {fault}")
+    assert "secret" not in found
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("timeout = 0.0", "embedding.timeout: got 0.0; allowed is 0.001 or more"),
+        ("timeout = nan", "embedding.timeout: got nan; "),
+        ("retries = -1", "embedding.retries: got -1; allowed is 0 or more"),
+        ("concurrency = 0", "embedding.concurrency: got 0; allowed is 1 or more"),
+        ("max_tokens_total = 0", "embedding.max_tokens_total: got 0; allowed is 1 or more"),
+        ("endpoint = 3", "embedding.endpoint: got 3; a text in quotes is needed"),
+    ],
+)
+def test_numbers_of_an_endpoint_that_cannot_be(line: str, fault: str) -> None:
+    [found] = refused(MADE + (AT if "endpoint" not in line else "[embedding]\n") + line)
+    assert found.startswith(f"corpus/mine.toml: {fault}")

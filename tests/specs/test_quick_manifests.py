@@ -101,7 +101,8 @@ def test_globs_keep_working_wherever_they_are_used(
 def test_options_land_in_their_tables() -> None:
     options = {
         "text": "body", "stratum": "meta.source", "text_mode": "input_output", "share": 0.25,
-        "embedder": "hashing", "min_tokens": 0, "top_k": 7, "seed": 3,
+        "embedder": "m", "min_tokens": 0, "top_k": 7, "seed": 3, "endpoint": "http://x/v1",
+        "max_tokens": 512, "tokenizer": "owner/m", "api_key_env": "KEY",
     }  # fmt: skip
     written = tomllib.loads(quick_manifest("/d/quiz.csv", ("/d/web", "/d/books"), options).text)
     assert written == {
@@ -118,7 +119,13 @@ def test_options_land_in_their_tables() -> None:
             }
         ],
         "chunking": {"min_tokens": 0},
-        "embedding": {"model": "hashing"},
+        "embedding": {
+            "model": "m",
+            "endpoint": "http://x/v1",
+            "max_tokens": 512,
+            "tokenizer": "owner/m",
+            "api_key_env": "KEY",
+        },
         "search": {"top_k": 7},
     }
 

@@ -20,6 +20,7 @@ class Request:
     body: dict[str, Any]
     headers: dict[str, str]
     time: float
+    path: str = "/v1/chat/completions"
 
     @property
     def format(self) -> str | None:
@@ -112,10 +113,10 @@ def running() -> Iterator[Server]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            assert self.path == "/v1/chat/completions"
+            assert self.path in ("/v1/chat/completions", "/v1/embeddings")
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             headers = {key.lower(): value for key, value in self.headers.items()}
-            with server.serving(Request(body, headers, time.monotonic())) as reply:
+            with server.serving(Request(body, headers, time.monotonic(), self.path)) as reply:
                 data = reply.body
             self.send_response(reply.status)
             for key, value in {"Content-Type": "application/json", **reply.headers}.items():
