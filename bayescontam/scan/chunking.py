@@ -33,7 +33,7 @@ from bayescontam.scan.execution import (
 from bayescontam.scan.items import CorpusListing, EmbeddedItems, ItemStage
 from bayescontam.scan.sketch import Chunks, places
 from bayescontam.scan.sources import Input
-from bayescontam.specs.corpus import Chunking
+from bayescontam.specs.corpus import Chunking, Embedding
 
 _SHORTEST = 50
 """Tokens of the shortest chunk where items are long."""
@@ -438,12 +438,7 @@ def chunk_documents(
     groups = list(enumerate(_grouped(corpus.inputs, sample.reports)))
     tasks = {task_name(i): (i, group) for i, group in groups if not _is_chunked(folder, i)}
     if tasks:
-        count = embedded.count
-        if count is None:
-            stage = ItemStage(embedding, execution.device)
-            none = {"none": (list[str](), True)}
-            [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
-            count = nothing.count
+        count = token_counter(embedded, embedding, execution)
         chunk = ChunkStage(
             folder, sample.folder, sample.cutoffs, count, embedded.max_tokens, chunking, rows
         )
@@ -452,6 +447,19 @@ def chunk_documents(
     return ChunkedDocuments(
         folder, read_reports(folder, len(groups)), max(1, chunking.min_tokens or 0)
     )
+
+
+def token_counter(
+    embedded: EmbeddedItems, embedding: Embedding, execution: Execution
+) -> Callable[[Sequence[str]], list[int]]:
+    """Return what counts tokens; the embedder is loaded for it where items came from a file."""
+    if embedded.count is not None:
+        return embedded.count
+    none = {"none": (list[str](), True)}
+    stage = ItemStage(embedding, execution.device)
+    [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
+    count: Callable[[Sequence[str]], list[int]] = nothing.count
+    return count
 
 
 def _is_chunked(folder: Path, number: int) -> bool:
