@@ -58,6 +58,7 @@ from .errors import (
     TaskError as TaskError,
     UsageError as UsageError,
 )
+from .evidence.cleaning import write_clean as write_clean
 from .evidence.covariates import (
     contamination_covariates as contamination_covariates,
     item_contamination as item_contamination,
@@ -114,6 +115,7 @@ from .power.scenario import (
 )
 from .published.findings import Findings as Findings
 from .published.study import run_reproduction as run_reproduction
+from .scan.clean import CleanCorpus as CleanCorpus
 from .scan.find import find_nearest as find_nearest
 from .scan.index_build import build_index as build_index
 from .scan.results import Scan as Scan

@@ -28,6 +28,7 @@ from bayescontam.cli.terminal import (
 from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayescontam.scan.clean import CleanCorpus
     from bayescontam.specs.corpus import Benchmark, Embedding, Lexical, Manifest, Source
 
 
@@ -37,11 +38,13 @@ SCAN_EXAMPLES = examples(
     "bayescontam scan mine.toml --out scan --jobs 8 --keep-vectors",
     "bayescontam scan --benchmark other.jsonl --vectors scan/vectors --out other-scan",
     "bayescontam scan --benchmark other.jsonl --index index --out other-scan",
+    "bayescontam scan mine.toml --out scan --write-clean clean --above 0.5 --curve curve.nc",
     then="Interrupted? Run the same command again. Then: bayescontam report scan --out scan.html",
 )
 CORPORA_EXAMPLES = examples("bayescontam corpora list", "bayescontam corpora show offline-demo")
 LOOKED_FOR = {"input": "questions", "output": "answers", "input_output": "questions with answers"}
 in_quick = partial(Option, rich_help_panel="Quick scan, without a manifest")
+in_clean = partial(Option, rich_help_panel="Corpus without probable duplicates")
 corpora_app = Typer(
     help="Corpus manifests: list those that ship with the package, and show one.",
     no_args_is_help=True,
@@ -132,6 +135,24 @@ def scan(
         int | None, in_quick(help="Best matches stored for each item; default: 100.")
     ] = None,
     seed: Annotated[int | None, in_quick(help="Seed of all random samples; default: 0.")] = None,
+    write_clean: Annotated[
+        Path | None,
+        in_clean(
+            help="Folder for the corpus without probable duplicates, with counts; written after"
+            " the scan, from its files."
+        ),
+    ] = None,
+    above: Annotated[
+        float | None,
+        in_clean(help="P(duplicate) from which a document is left out, by --curve."),
+    ] = None,
+    curve: Annotated[
+        Path | None, in_clean(help="Curve that 'bayescontam curve' wrote for this scan.")
+    ] = None,
+    above_cosine: Annotated[
+        float | None,
+        in_clean(help="Without a curve: cosine from which a document is left out."),
+    ] = None,
     engine: Workplace = "local",
     address: RayAddress = None,
     jobs: Annotated[
@@ -146,7 +167,11 @@ def scan(
         in_execution("--skip-unreadable", help="Count files that cannot be read; do not stop."),
     ] = False,
     replace: Annotated[
-        bool, in_execution("--replace", help="Replace the finished scan of another manifest.")
+        bool,
+        in_execution(
+            "--replace",
+            help="Replace the finished scan of another manifest, or another clean corpus.",
+        ),
     ] = False,
     keep_work: Annotated[
         bool, in_execution("--keep-work", help="Keep sampled documents, chunks and sketches.")
@@ -174,6 +199,8 @@ def scan(
         "tokenizer": tokenizer, "api_key_env": api_key_env, "exact": exact or None,
     }  # fmt: skip
     spec, base = _manifest(manifest, benchmark, corpus, vectors, index, quick)
+    limit = {"above": above, "curve": curve, "above_cosine": above_cosine}
+    _check_clean(write_clean, limit, spec, base, out)
     with resumable("finished work"):
         found = run_scan(
             spec,
@@ -190,6 +217,25 @@ def scan(
             progress=not quiet,
             command=command_line(),
         )
+        cleaned = None
+        if write_clean is not None:
+            from bayescontam.evidence.cleaning import write_clean as write
+
+            cleaned = write(
+                found,
+                write_clean,
+                above=above,
+                curve=curve,
+                above_cosine=above_cosine,
+                base=base,
+                engine=engine,
+                jobs=jobs,
+                address=address,
+                device=device,
+                replace=replace,
+                progress=not quiet,
+                command=command_line(),
+            )
     if quiet:
         return
     print_lines(found.record["notes"])
@@ -209,6 +255,52 @@ def scan(
         again = f"bayescontam scan --benchmark FILE --vectors {stored} --out FOLDER"
         print_lines([f"Vectors: {stored}. For other items: {again}"])
         print_lines([f"For many searches: bayescontam index {stored} --out INDEX"])
+    if cleaned is not None:
+        _print_cleaned(cleaned)
+
+
+def _check_clean(
+    folder: Path | None,
+    limit: Mapping[str, object],
+    manifest: "Manifest",
+    base: Path,
+    scan: Path,
+) -> None:
+    """Refuse before the scan what would be refused after it."""
+    if folder is None:
+        if given := [name for name, value in limit.items() if value is not None]:
+            option = given[0].replace("_", "-")
+            raise UsageError(f"--{option}: is for --write-clean FOLDER; name one, or leave it out")
+        return
+    from bayescontam.evidence.cleaning import check_limit
+    from bayescontam.evidence.curve import Curve
+    from bayescontam.scan.clean import check_place, check_sources
+
+    check_limit(**limit)  # type: ignore[arg-type]
+    check_sources(manifest)
+    check_place(folder, scan, manifest, base)
+    if limit["curve"] is not None:
+        Curve.from_netcdf(str(limit["curve"]))
+
+
+def _print_cleaned(cleaned: "CleanCorpus") -> None:
+    """Print what a clean corpus has and lacks, and where it is."""
+    import pandas as pd
+
+    names = ("files", "documents", "dropped", "written", "short", "unreadable")
+    rows = [
+        {"source": source, **{name: counts[name] for name in names}}
+        for source, counts in cleaned.record["counts"].items()
+    ]
+    print_table(pd.DataFrame(rows), see_all="clean.json")
+    files = quoted(cleaned.folder / "files")
+    print_lines(
+        [
+            *cleaned.record["notes"],
+            f"Wrote the clean corpus to {files}. What was left out, and why:"
+            f" {quoted(cleaned.folder / 'dropped.parquet')}",
+        ]
+    )
 
 
 def _manifest(

@@ -157,12 +157,20 @@ def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
 
 def marginal(draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1) -> FloatArray:
     """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine)."""
+    of_open = marginal_of_open(draws, cosine, benchmark, source)
+    return of_open * expit(draws.log_odds_open(cosine, benchmark))
+
+
+def marginal_of_open(
+    draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1
+) -> FloatArray:
+    """Return P(duplicate | cosine) of the nearest document of an open item, dims (draw, cosine)."""
     nodes, weights = normal_gauss_hermite(31)
     level = draws.log_odds(cosine, benchmark, source)
     total = np.zeros_like(level)
     for node, weight in zip(nodes, weights, strict=True):
         total += weight * expit(level + draws.sigma_item * node)
-    return total * expit(draws.log_odds_open(cosine, benchmark))
+    return total
 
 
 def evidence_checks(verdicts: Verdicts) -> Iterator[Check]:

@@ -35,7 +35,7 @@ from bayescontam.scan.served import replies_folder
 from bayescontam.scan.sketch import Chunks, places
 from bayescontam.scan.sources import Input
 from bayescontam.specs.base import content_of
-from bayescontam.specs.corpus import Chunking
+from bayescontam.specs.corpus import Chunking, Embedding
 
 _SHORTEST = 50
 """Tokens of the shortest chunk where items are long."""
@@ -440,12 +440,8 @@ def chunk_documents(
     groups = list(enumerate(_grouped(corpus.inputs, sample.reports)))
     tasks = {task_name(i): (i, group) for i, group in groups if not _is_chunked(folder, i)}
     if tasks:
-        count = embedded.count
-        if count is None:
-            stage = ItemStage(embedding, execution.device, replies_folder(out, embedding))
-            none = {"none": (list[str](), True)}
-            [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
-            count = nothing.count
+        replies = replies_folder(out, embedding)
+        count = token_counter(embedded, embedding, execution, replies)
         chunk = ChunkStage(
             folder, sample.folder, sample.cutoffs, count, embedded.max_tokens, chunking, rows
         )
@@ -454,6 +450,22 @@ def chunk_documents(
     return ChunkedDocuments(
         folder, read_reports(folder, len(groups)), max(1, chunking.min_tokens or 0)
     )
+
+
+def token_counter(
+    embedded: EmbeddedItems,
+    embedding: Embedding,
+    execution: Execution,
+    replies: Path | None = None,
+) -> Callable[[Sequence[str]], list[int]]:
+    """Return what counts tokens; the embedder is loaded for it where items came from a file."""
+    if embedded.count is not None:
+        return embedded.count
+    none = {"none": (list[str](), True)}
+    stage = ItemStage(embedding, execution.device, replies)
+    [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
+    count: Callable[[Sequence[str]], list[int]] = nothing.count
+    return count
 
 
 def _is_chunked(folder: Path, number: int) -> bool:

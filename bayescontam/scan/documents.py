@@ -105,6 +105,7 @@ class Document:
     document: str  # its name, which together with the source's name identifies it
     stratum: str  # value of the source's stratum field, "" where there is none
     text: str  # its text
+    record: int = field(default=0, compare=False)  # its number in the input, from 1; 0: not known
 
 
 def read_documents(
@@ -172,7 +173,7 @@ def _document(record: Any, number: int, fields: Fields, tally: Tally, longest: i
         tally.without[fields.document] += 1
     if not stratum and fields.stratum:
         tally.without[fields.stratum] += 1
-    return Document(name or f"{fields.path}#{number}", stratum, text)
+    return Document(name or f"{fields.path}#{number}", stratum, text, number)
 
 
 def _damage(item: Input, number: int, error: Exception) -> str:

@@ -213,13 +213,17 @@ class Tally:
 
 def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
     """Give number and value of every line of a JSON Lines file; blank lines hold none."""
-    for number, line in enumerate(_lines(_blocks(location, tally), longest), start=1):
-        if number == 1 and line is not None:
-            line = _start(line)
+    for number, line in json_lines(location, longest, tally):
         if line is None:
             yield number, Unreadable("too long")
         elif line and not line.isspace():
             yield number, _value(line)
+
+
+def json_lines(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, bytes | None]]:
+    """Give number and bytes of every line of a file; None for those that are too long."""
+    for number, line in enumerate(_lines(_blocks(location, tally), longest), start=1):
+        yield number, _start(line) if number == 1 and line is not None else line
 
 
 def text_record(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:

@@ -137,11 +137,7 @@ def run_scan(
         if not replace:
             # Before anything is made: the corpus of a generated scan is part of it.
             _refuse_other(folder, done, {"manifest": manifest.hash})
-        place, benchmarks, sources = base, manifest.benchmarks, manifest.sources
-        if manifest.generated is not None:
-            place = folder / "generated"
-            benchmarks, sources = generate(manifest.generated, manifest.seed, place)
-        corpus = list_corpus(manifest, benchmarks, sources, place, folder, skip_unreadable)
+        corpus = _listed(manifest, base, folder, skip_unreadable)
         vectors = folder / VECTORS
         stored = keep_vectors is None or holds_vectors(vectors, corpus.key, keep_vectors)
         if done != corpus.key or not stored:
@@ -162,6 +158,33 @@ def run_scan(
         if not keep_work:
             rmtree(folder / WORK, ignore_errors=True)
     return Scan.load(folder)
+
+
+def corpus_of(scan: Scan, base: Path) -> CorpusListing:
+    """List the corpus of a finished scan again; `base` is where relative paths start.
+
+    Raises
+    ------
+    UsageError
+        If its files, or the items, have changed since.
+    """
+    manifest, key = load_manifest(scan.folder / "manifest.toml"), scan.record["key"]
+    corpus = _listed(manifest, base, scan.folder, key["--skip-unreadable"])
+    if changed := [name for name in corpus.key if key.get(name) != corpus.key[name]]:
+        raise UsageError(
+            f"{printable(str(scan.folder))}: this has changed since the scan: {', '.join(changed)};"
+            " scan again, with --replace to lose that scan"
+        )
+    return corpus
+
+
+def _listed(manifest: Manifest, base: Path, folder: Path, skip_unreadable: bool) -> CorpusListing:
+    """List a corpus, which is made first in the folder of the scan if the manifest says so."""
+    benchmarks, sources = manifest.benchmarks, manifest.sources
+    if manifest.generated is not None:
+        base = folder / "generated"
+        benchmarks, sources = generate(manifest.generated, manifest.seed, base)
+    return list_corpus(manifest, benchmarks, sources, base, folder, skip_unreadable)
 
 
 def list_corpus(

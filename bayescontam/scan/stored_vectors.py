@@ -347,19 +347,22 @@ class StoredVectors:
         UsageError
             If model, weights, prompts, dimensions or longest text differ.
         """
-        ours = self.about["embedder"]
-        names = [name for name in {**ours, **embedder} if name not in _LOCAL]
-        differing = [name for name in names if ours.get(name) != embedder.get(name)]
-        if differing:
-            listing = "; ".join(
-                f"{name}: vectors {printable(str(ours.get(name)), 80)},"
-                f" here {printable(str(embedder.get(name)), 80)}"
-                for name in differing
-            )
+        if listing := embedder_differences(self.about["embedder"], embedder, "vectors"):
             raise UsageError(
                 f"{printable(str(self.folder))}: the vectors were made by another embedder than"
                 f" the one in use ({listing}); use that of the vectors"
             )
+
+
+def embedder_differences(before: dict[str, Any], here: dict[str, Any], what: str) -> str:
+    """Return how the embedder of `what` differs from that in use, "" if in nothing that counts."""
+    names = [name for name in {**before, **here} if name not in _LOCAL]
+    return "; ".join(
+        f"{name}: {what} {printable(str(before.get(name)), 80)},"
+        f" here {printable(str(here.get(name)), 80)}"
+        for name in names
+        if before.get(name) != here.get(name)
+    )
 
 
 def _lacking(about: Any) -> str:

@@ -1,5 +1,6 @@
 """The verb ``scan``: what it prints, how it refuses, and how it stops."""
 
+import json
 import os
 import random
 import re
@@ -464,3 +465,51 @@ def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
         "error: a: holds no stored vectors: lacks vectors.json\n"
         "Give the folder 'vectors' of a scan that was run with --keep-vectors.\n"
     )
+
+
+def test_a_clean_corpus_is_written_after_the_scan(run: Run, here: Path) -> None:
+    items = [json.loads(line)["input"] for line in Path("items.jsonl").read_text().splitlines()]
+    copies = [{"id": f"c{i}", "text": body} for i, body in enumerate(items)]
+    write_records(here / "good.jsonl", records(60) + copies)
+    command = ("scan", "m.toml", "--out", "out", *HERE)
+    options = ("--write-clean", "clean", "--above-cosine", "0.9")
+    done = run(*command, *options)
+    assert done.status == 0
+    assert re.search(r"^ *s0 +1 +65 +5 +60 +0 +0$", done.out, re.MULTILINE)
+    assert "5 of 65 documents (7.69%) were dropped\n" in done.out
+    assert "Wrote the clean corpus to clean/files." in done.out
+    assert len(Path("clean/files/good.jsonl").read_text().splitlines()) == 60
+    # The finished scan and the finished corpus are there: nothing is done again.
+    again = run(*command, *options)
+    assert (again.status, again.out, again.err) == (0, done.out, "")
+    other = run(*command, "--write-clean", "clean", "--above-cosine", "0.8")
+    assert_refused(other, r"clean: holds a clean corpus of another scan or other limits")
+
+
+CLEAN: dict[str, tuple[str, str]] = {
+    "no limit": ("--write-clean c", r"--write-clean: needs a limit: give --above P with the --cur"),
+    "no folder": ("--above-cosine 0.9", r"--above-cosine: is for --write-clean FOLDER"),
+    "no curve": ("--write-clean c --above 0.5", r"--above: a probability needs a curve of P\("),
+    "no such curve": (
+        "--write-clean c --above 0.5 --curve none.nc",
+        r"none\.nc: no such file; make a curve with: bayescontam curve",
+    ),
+    "in the scan": ("--write-clean out/c --above-cosine 0.9", r"c: lies in the folder of the scan"),
+    "a file": ("--write-clean good.jsonl --above-cosine 0.9", r"good\.jsonl: is a file"),
+}
+
+
+@pytest.mark.parametrize("case", CLEAN)
+def test_a_clean_corpus_that_cannot_be_written_is_refused_before_the_scan(
+    run: Run, here: Path, case: str
+) -> None:
+    arguments, message = CLEAN[case]
+    assert_refused(run("scan", "m.toml", "--out", "out", *HERE, *arguments.split()), message)
+    assert not (here / "out").exists()
+
+
+def test_a_clean_corpus_of_a_share_is_refused_before_the_scan(run: Run, here: Path) -> None:
+    options = ("--share", "0.5", "--write-clean", "c", "--above-cosine", "0.9")
+    done = run("scan", *QUICK, "--corpus", "good.jsonl", "--out", "out", *options)
+    assert_refused(done, r"source 'corpus': a share of 0\.5 is scanned.*scan it whole")
+    assert not (here / "out").exists()
