@@ -96,9 +96,14 @@ def validate[SpecT: Block](kind: type[SpecT], data: Mapping[str, Any], source: s
 
 def content_hash(spec: Block) -> str:
     """Return a SHA-256 over the meaning of a spec: layout and comments do not count."""
+    return sha256(json.dumps(keyed_content(spec), sort_keys=True).encode())
+
+
+def keyed_content(spec: Block) -> dict[str, Any]:
+    """Return what identifies a spec: all keys, but not those that came later, by default."""
     content = spec.model_dump()
     _leave_out_later(spec, content)
-    return sha256(json.dumps(content, sort_keys=True).encode())
+    return content
 
 
 def _leave_out_later(spec: Block, content: dict[str, Any]) -> None:
@@ -109,6 +114,10 @@ def _leave_out_later(spec: Block, content: dict[str, Any]) -> None:
             del content[name]
         elif isinstance(value, Block):
             _leave_out_later(value, content[name])
+        elif isinstance(value, tuple):
+            for block, inner in zip(value, content[name], strict=True):
+                if isinstance(block, Block):
+                    _leave_out_later(block, inner)
 
 
 def suggest(word: str, allowed: Iterable[str]) -> str:

@@ -88,7 +88,10 @@ def test_the_demo_in_words(run: Run) -> None:
 def test_olmo3_in_words(run: Run) -> None:
     lines = in_words(run, "olmo3")
     assert "Looked for: MBPP, questions with answers of mbpp.jsonl." in lines
-    assert "Looked for: CodeForces, questions of codeforces.jsonl." in lines
+    assert (
+        "Looked for: CodeForces, questions of dataset open-r1/codeforces, default, split test;"
+        " questions from '{description}\\n\\nInput: {input_format?}\\nOutput: {output_format?}'."
+    ) in lines
     dataset = "dataset allenai/dolma3_mix-6T-1025-7B, split train"
     scanned = f"Scanned: dolma3, 1 % of each stratum (field source) of {dataset}; text from 'text'."
     assert scanned in lines

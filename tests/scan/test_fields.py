@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bayescontam.scan.formats import ABSENT, Fields, Unreadable, look_up, plain_text
+from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up, plain_text
 from bayescontam.specs.corpus import Source
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, UsageError
 from bayescontam.scan.documents import Document, read_documents
-from bayescontam.scan.formats import Fields, Tally, dataset_records
+from bayescontam.scan.fields import Fields
+from bayescontam.scan.formats import Tally, dataset_records
 from bayescontam.scan.sources import Input, list_inputs
 from bayescontam.specs.corpus import Source
 

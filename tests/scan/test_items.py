@@ -58,7 +58,7 @@ def encoded(records: list[Any], ending: str) -> bytes:
 
 
 def read(path: Path, **options: Any) -> list[Item]:
-    return read_items(Benchmark(name="quiz", path=path.name, **options), path.parent)
+    return read_items(Benchmark(name="quiz", path=path.name, **options), path.parent).items
 
 
 def refused(path: Path, **options: Any) -> list[str]:
@@ -323,7 +323,7 @@ def test_files_that_unpack_to_more_than_they_may_are_refused(
 def test_an_absolute_path_and_an_address_have_no_base(file: Any, tmp_path: Path) -> None:
     path = file(RECORDS)
     for name in (str(path), f"file://{path}"):
-        assert read_items(Benchmark(name="quiz", path=name), tmp_path / "elsewhere") == ITEMS
+        assert read_items(Benchmark(name="quiz", path=name), tmp_path / "elsewhere").items == ITEMS
 
 
 def test_a_path_may_start_at_home(
@@ -331,7 +331,7 @@ def test_a_path_may_start_at_home(
 ) -> None:
     monkeypatch.setenv("HOME", str(file(RECORDS).parent))
     benchmark = Benchmark(name="quiz", path="~/quiz.jsonl")
-    assert read_items(benchmark, tmp_path / "elsewhere") == ITEMS
+    assert read_items(benchmark, tmp_path / "elsewhere").items == ITEMS
 
 
 def test_keys_depend_on_everything_that_names_an_item() -> None:

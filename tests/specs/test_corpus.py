@@ -23,6 +23,7 @@ from bayescontam.specs.corpus import (
     Source,
 )
 from bayescontam.specs.registry import load_manifest, shipped_folder, shipped_manifests
+from bayescontam.specs.template import Template
 
 HOW: dict[str, type[Block]] = {
     "reading": Reading,
@@ -99,9 +100,13 @@ def test_the_demo_shows_every_key_of_benchmarks_and_sources() -> None:
         keys = {line.removeprefix("# ").partition(" =")[0] for line in text.splitlines()}
         assert set(kind.model_fields) <= keys
     example = "\n".join(line.removeprefix("# ") for line in shown.splitlines())
-    files_only = example.replace('dataset = "…"', "").replace('config = "…"', "")
-    manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + files_only, "example")
-    said = {"name", "paths", "config", "revision", "document", "stratum"}
+    # Keys of a data set go without a path, and vectors without conditions.
+    dataset = re.compile(r"^(dataset|config|split|revision|vectors) = .*\n", re.MULTILINE)
+    manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + dataset.sub("", example), "example")
+    shown = manifest.benchmarks[0]
+    assert shown.where == {"level": "hard", "kind": ("a", "b")}
+    assert shown.input_output == Benchmark(name="x", path="x").input_output
+    said = {"name", "paths", "config", "revision", "document", "stratum", "chat", "roles", "where"}
     assert manifest.sources[0].model_dump(exclude=said) == Source(
         name="x", paths=("x",)
     ).model_dump(exclude=said)
@@ -116,6 +121,10 @@ def test_olmo3_is_the_published_design() -> None:
     assert [benchmark.name for benchmark in manifest.benchmarks] == [
         "MBPP", "CodeForces", "MuSR", "ZebraLogic",
     ]  # fmt: skip
+    codeforces = manifest.benchmarks[1]
+    assert (codeforces.dataset, codeforces.split) == ("open-r1/codeforces", "test")
+    names = Template.parse(codeforces.input).names
+    assert names == ("description", "input_format", "output_format")
     assert manifest.embedding.model == "nvidia/llama-embed-nemotron-8b"
     assert manifest.embedding.precision == "fp16"
     assert (manifest.chunking.min_tokens, manifest.chunking.max_tokens) == (50, 2048)
@@ -255,7 +264,7 @@ ALONE = "'generated' stands alone: leave out benchmarks, sources and stored"
          "sources: got {}; a list of tables is needed: begin each with [[sources]]"),
         ("sources = [3]\n" + SHORT + BENCHMARK, "sources.0: got 3; a table is needed"),
         (SHORT + SOURCE + '[[benchmarks]]\nname = "a"\n',
-         "benchmarks.0.path: is missing and has no default"),
+         "benchmarks.0: give either 'path' or 'dataset'"),
         (SHORT + SOURCE + BENCHMARK + 'text_mode = "inputs"\n',
          "benchmarks.0.text_mode: got 'inputs'; did you mean 'input'?"),
     ],
