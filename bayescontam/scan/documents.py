@@ -451,15 +451,19 @@ def _by_stratum(batch: pa.RecordBatch) -> Iterator[tuple[str, NDArray[np.uint64]
 
 def _no_documents(name: str, reports: list[Mapping[str, Any]]) -> DataError:
     unreadable: Counter[str] = Counter()
-    others: dict[str, list[str]] = {}
+    roles: Counter[str] = Counter()
     for report in reports:
         unreadable.update(report["unreadable"])
-        # Reports of earlier versions know of no conditions.
-        unreadable["left out by 'where'"] += report.get("left_out", 0)
-        others = others or report.get("others", {})
-    reasons = ", ".join(f"{n:,} × {reason}" for reason, n in unreadable.most_common() if n)
+        # Reports of earlier versions know of no conditions, and of no roles.
+        roles.update(report.get("left_out_messages", {}))
+    left_out = sum(report.get("left_out", 0) for report in reports)
+    parts = [f"{count:,} × {reason}" for reason, count in unreadable.most_common()]
+    reasons = ", ".join([*parts, *([f"{left_out:,} × left out by 'where'"] if left_out else [])])
     problem = f"no document in {len(reports):,} inputs ({reasons or 'all are empty'})"
-    if others:
+    if roles:
+        problem += f"; other roles there: {join_list(roles, 30)}"
+    elif left_out and not unreadable:
+        others = next(report["others"] for report in reports if report.get("left_out"))
         problem += f"; {shown_values(others)}"
     advice = "Take the source out of the manifest, or fix its paths and the names of its fields."
     return DataError([Fault(f"source '{printable(name)}'", problem)], advice)
