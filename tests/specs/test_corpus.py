@@ -103,9 +103,9 @@ def test_the_demo_shows_every_key_of_benchmarks_and_sources() -> None:
     # Keys of a data set go without a path, and vectors without conditions.
     dataset = re.compile(r"^(dataset|config|split|revision|vectors) = .*\n", re.MULTILINE)
     manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + dataset.sub("", example), "example")
-    shown = manifest.benchmarks[0]
-    assert shown.where == {"level": "hard", "kind": ("a", "b")}
-    assert shown.input_output == Benchmark(name="x", path="x").input_output
+    example_of = manifest.benchmarks[0]
+    assert example_of.where == {"level": "hard", "kind": ("a", "b")}
+    assert example_of.input_output == Benchmark(name="x", path="x").input_output
     said = {"name", "paths", "config", "revision", "document", "stratum", "chat", "roles", "where"}
     assert manifest.sources[0].model_dump(exclude=said) == Source(
         name="x", paths=("x",)
