@@ -324,7 +324,9 @@ def _conditions(where: "Mapping[str, Value | Values]") -> str:
     parts = []
     for name, values in where.items():
         listed = values if isinstance(values, tuple) else (values,)
-        shown = " or ".join(printable(repr(value), 60) for value in listed)
+        # True and False as manifests spell them.
+        spelled = [str(v).lower() if isinstance(v, bool) else repr(v) for v in listed]
+        shown = " or ".join(printable(value, 60) for value in spelled)
         parts.append(f"{printable(name, 60)} is {shown}")
     return f" where {' and '.join(parts)}" if parts else ""
 

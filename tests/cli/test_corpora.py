@@ -119,6 +119,36 @@ def test_a_manifest_of_ones_own_in_words(run: Run, tmp_path: Path) -> None:
     assert lexical == "Lexical baselines of the matches: none."
 
 
+def test_data_sets_conditions_and_messages_in_words(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        """summary = "x"
+[[benchmarks]]
+name = "quiz"
+dataset = "owner/quiz"
+config = "main"
+text_mode = "output"
+input = "{a} {b}"
+output = "{c}"
+where = { level = ["hard", 3], kind = true }
+[[sources]]
+name = "chats"
+paths = ["chats"]
+text = "messages"
+chat = "{role}: {content}"
+roles = ["user"]
+where = { meta.lang = "en" }
+""",
+        encoding="utf-8",
+    )
+    assert in_words(run, path)[:2] == [
+        "Looked for: quiz, answers of dataset owner/quiz, main, split test where level is 'hard' or"
+        " 3 and kind is true; answers from '{c}'.",
+        "Scanned: chats, all of 'chats' where meta.lang is 'en'; text from 'messages', messages of"
+        " 'user' as '{role}: {content}'.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
