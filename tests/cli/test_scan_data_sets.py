@@ -1,4 +1,4 @@
-"""Mistakes in what a manifest says of data sets and templates, on the terminal."""
+"""Mistakes about data sets and templates in manifests, on the terminal."""
 
 from collections.abc import Callable
 from pathlib import Path
