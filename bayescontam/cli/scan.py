@@ -29,7 +29,15 @@ from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
     from bayescontam.scan.clean import CleanCorpus
-    from bayescontam.specs.corpus import Benchmark, Embedding, Lexical, Manifest, Source
+    from bayescontam.specs.corpus import (
+        Benchmark,
+        Embedding,
+        Lexical,
+        Manifest,
+        Source,
+        Value,
+        Values,
+    )
 
 
 SCAN_EXAMPLES = examples(
@@ -80,11 +88,15 @@ def scan(
         in_quick(help="Folder of an index of such vectors (see 'index'), in place of a corpus."),
     ] = None,
     exact: Annotated[
-        bool | None,
+        bool,
         in_quick("--exact", help="Compare with all vectors of the index, as without it."),
-    ] = None,
+    ] = False,
     text: Annotated[
-        str | None, in_quick(help="Field of the corpus that holds the text; default: text.")
+        str | None,
+        in_quick(
+            help="Field of the corpus that holds the text, or a template of several:"
+            " '{title}: {body}'; default: text."
+        ),
     ] = None,
     stratum: Annotated[
         str | None, in_quick(help="Field of the corpus that holds the stratum.")
@@ -437,21 +449,51 @@ def _account(manifest: "Manifest") -> Iterator[str]:
 
 def _benchmark(benchmark: "Benchmark") -> str:
     embedded = "" if benchmark.vectors is None else f", embedded in {printable(benchmark.vectors)}"
-    items = f"{LOOKED_FOR[benchmark.text_mode]} of {printable(benchmark.path)}"
+    place = _dataset(benchmark) if benchmark.path is None else printable(benchmark.path)
+    texts = {"questions": benchmark.input, "answers": benchmark.output}
+    looked_for = LOOKED_FOR[benchmark.text_mode]
+    made = "".join(
+        f"; {what} from '{printable(text)}'"
+        for what, text in texts.items()
+        if what in looked_for and "{" in text
+    )
+    items = f"{looked_for} of {place}{_conditions(benchmark.where)}{made}"
     return f"{printable(benchmark.name)}, {items}{embedded}"
 
 
+def _dataset(place: "Benchmark | Source") -> str:
+    config = f", {printable(place.config)}" if place.config else ""
+    return f"dataset {printable(str(place.dataset))}{config}, split {printable(place.split)}"
+
+
+def _conditions(where: "Mapping[str, Value | Values]") -> str:
+    """Return which records are chosen, "" for all."""
+    parts = []
+    for name, values in where.items():
+        listed = values if isinstance(values, tuple) else (values,)
+        # True and False as manifests spell them.
+        spelled = [str(v).lower() if isinstance(v, bool) else repr(v) for v in listed]
+        shown = " or ".join(printable(value, 60) for value in spelled)
+        parts.append(f"{printable(name, 60)} is {shown}")
+    return f" where {' and '.join(parts)}" if parts else ""
+
+
 def _source(source: "Source") -> str:
-    if source.paths is not None:
-        place = join_list(source.paths, most=3)
-    else:
-        place = f"dataset {printable(str(source.dataset))}, split {printable(source.split)}"
+    place = _dataset(source) if source.paths is None else join_list(source.paths, most=3)
     if source.format == "vectors":
         return f"{printable(source.name)}, the vectors of {place}"
     whole = "all" if source.share == 1 else _percent(source.share)
     of = f" of each stratum (field {printable(source.stratum, 60)})" if source.stratum else ""
     fields = [source.text] if isinstance(source.text, str) else source.text
-    return f"{printable(source.name)}, {whole}{of} of {place}; text from {join_list(fields)}"
+    text = f"text from {join_list(fields)}{_messages(source)}"
+    return f"{printable(source.name)}, {whole}{of} of {place}{_conditions(source.where)}; {text}"
+
+
+def _messages(source: "Source") -> str:
+    """Return how chat messages are read, "" by default."""
+    form = f" as '{printable(source.chat)}'" if source.chat else ""
+    roles = f" of {join_list(source.roles)}" if source.roles else ""
+    return f", messages{roles}{form}" if form or roles else ""
 
 
 def _percent(share: float) -> str:

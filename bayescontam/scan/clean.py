@@ -152,6 +152,11 @@ def check_sources(manifest: Manifest) -> None:
             raise UsageError(
                 f"{name}: has ready vectors, and no texts to write; scan the corpus itself"
             )
+        if left := next((key for key in ("where", "roles") if getattr(source, key)), ""):
+            raise UsageError(
+                f"{name}: '{left}' leaves out a part of it, and what was not searched cannot be"
+                " called clean; scan it whole (without the key)"
+            )
         if source.share < 1:
             raise UsageError(
                 f"{name}: a share of {source.share:g} is scanned, and what was not searched cannot"

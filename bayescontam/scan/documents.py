@@ -33,7 +33,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import batched
@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from bayescontam._files import atomic_path, on_disk
 from bayescontam._runs import append_line
-from bayescontam._text import printable
+from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.execution import (
     LOG,
@@ -60,11 +60,10 @@ from bayescontam.scan.execution import (
     stage_folder,
     task_name,
 )
+from bayescontam.scan.fields import Fields, Unreadable, shown_values
 from bayescontam.scan.formats import (
     DAMAGED,
-    Fields,
     Tally,
-    Unreadable,
     dataset_records,
     json_records,
     parquet_records,
@@ -72,6 +71,7 @@ from bayescontam.scan.formats import (
 )
 from bayescontam.scan.items import CorpusListing
 from bayescontam.scan.sources import Input, compression, reason_of
+from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Reading, Source
 
 HIGHEST = 2**64 - 1
@@ -84,6 +84,8 @@ SURE = 256
 """Documents of lowest priority that are candidates in every stratum of an input."""
 _SLACK = 2**16
 _BATCH_ROWS = 2**17
+_FIELDS = 100
+"""Names of fields that the report of an input lists."""
 _FILES = 64
 """Most files that are read as one task."""
 _GROUP_CHARACTERS = 2**23
@@ -113,16 +115,24 @@ def read_documents(
 ) -> Iterator[Document]:
     """Give the documents of one input.
 
-    Records that are no documents are counted in `tally`, with one of these reasons: "not JSON",
-    "not UTF-8", "not an object", "no field '…'", "field '…' is not text", "empty", "too long".
+    Records that the source's conditions leave out are counted in `tally`, and those that are no
+    documents with one of these reasons: "not JSON", "not UTF-8", "not an object", "no field '…'",
+    "field '…' is not text", "field '…' is empty" (of a template), "a message has no role", "no
+    message of the roles that are scanned", "empty", "too long".
     Halves of surrogate pairs that JSON spells are replaced by U+FFFD; NUL stays. A document
     without a name is called after the input and its record: the number of the line in JSON
     Lines, of the row in Parquet and data sets, 1 in a text file, which is one document.
     """
-    fields = Fields(item.path, ("text",)) if item.kind == "text" else Fields.of(item.path, source)
+    fields = Fields.of(item.path, source)
+    if item.kind == "text":
+        fields = Fields(item.path, ("text",), where=source.where)
+    tally.fields = fields
     number = 0
     try:
         for number, record in _records(item, source, fields, tally, max_record_bytes):
+            if fields.leaves_out(record):
+                tally.left_out += 1
+                continue
             try:
                 document = _document(record, number, fields, tally, max_record_bytes)
             except Unreadable as reason:
@@ -135,7 +145,9 @@ def read_documents(
             tally.count(number + 1, DAMAGED)
         problem, advice = _damage(item, number, error), ""
     else:
-        if not tally.unreadable or tally.documents or item.kind == "text":
+        # Where others were left out, a few without text are no sign of a wrong manifest.
+        sound = tally.documents or (tally.left_out and not fields.lacking)
+        if not tally.unreadable or sound or item.kind == "text":
             return
         total = tally.unreadable.total()
         reasons = ", ".join(f"{n:,} × {reason}" for reason, n in tally.unreadable.most_common())
@@ -275,12 +287,26 @@ def sample_input(
         "documents": dict(documents),
         "complete_to": {stratum: thinner.complete_to(stratum) for stratum in documents},
         "candidates": count,
+        "left_out": tally.left_out,
+        **_found_fields(tally.fields),
         "unreadable": dict(tally.unreadable),
         "listed": [list(one) for one in tally.listed],
         "without": dict(tally.without),
         "damage": tally.damage,
         "bytes": tally.bytes,
         "seconds": time.perf_counter() - start,
+    }
+
+
+def _found_fields(fields: Fields | None) -> dict[str, Any]:
+    """Return what the report of an input holds of its fields."""
+    if fields is None:
+        return {}
+    return {
+        "missing": fields.missing,
+        "there": fields.there[:_FIELDS],
+        "others": fields.others,
+        "left_out_messages": dict(fields.chat.left_out) if fields.chat else {},
     }
 
 
@@ -426,12 +452,40 @@ def _by_stratum(batch: pa.RecordBatch) -> Iterator[tuple[str, NDArray[np.uint64]
 
 def _no_documents(name: str, reports: list[Mapping[str, Any]]) -> DataError:
     unreadable: Counter[str] = Counter()
+    roles: Counter[str] = Counter()
     for report in reports:
         unreadable.update(report["unreadable"])
-    reasons = ", ".join(f"{count:,} × {reason}" for reason, count in unreadable.most_common())
+        # Reports of earlier versions know of no conditions, and of no roles.
+        roles.update(report.get("left_out_messages", {}))
+    left_out = sum(report.get("left_out", 0) for report in reports)
+    parts = [f"{count:,} × {reason}" for reason, count in unreadable.most_common()]
+    reasons = ", ".join([*parts, *([f"{left_out:,} × left out by 'where'"] if left_out else [])])
     problem = f"no document in {len(reports):,} inputs ({reasons or 'all are empty'})"
+    if roles:
+        problem += f"; other roles there: {join_list(roles, 30)}"
+    elif left_out and not unreadable:
+        others = next(report["others"] for report in reports if report.get("left_out"))
+        problem += f"; {shown_values(others)}"
     advice = "Take the source out of the manifest, or fix its paths and the names of its fields."
     return DataError([Fault(f"source '{printable(name)}'", problem)], advice)
+
+
+def _check_fields(reports: Sequence[Report], sources: Iterable[str]) -> None:
+    """Refuse conditions on fields, or fields that may be missing, that no record of a source has.
+
+    A misspelt name would leave out all records, or nothing but a part of their texts.
+    """
+    faults = []
+    for name in sources:
+        own = [report for report in reports if report["source"] == name]
+        read = [report for report in own if report["documents"] or report.get("left_out")]
+        missing = [set(report.get("missing", ())) for report in read]
+        for field_name in sorted(set.intersection(*missing)) if missing else ():
+            there = join_list(dict.fromkeys(key for report in read for key in report["there"]), 30)
+            problem = f"no record has this field; fields there: {there or 'none'}"
+            faults.append(Fault(f"source '{printable(name)}'", problem, column=field_name))
+    if faults:
+        raise DataError(faults, "Correct the name in 'where', or in the template of 'text'.")
 
 
 def _incomplete(name: str, stratum: str) -> DataError:
@@ -485,7 +539,7 @@ def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> 
     """Read all inputs; list in ``scan.log`` what of them could not be read."""
     inputs, sources, skip_unreadable = corpus.inputs, corpus.sources, corpus.skip_unreadable
     seed, reading = corpus.manifest.seed, corpus.manifest.reading
-    specs = {name: source.model_dump() for name, source in sources.items()}
+    specs = {name: content_of(source) for name, source in sources.items()}
     folder = stage_folder(
         out, "read", seed, specs, reading.model_dump(), skip_unreadable,
         [asdict(item) for item in inputs],
@@ -499,6 +553,7 @@ def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> 
         pass
     reports = read_reports(folder, len(inputs))
     _log_unreadable(folder / "logged", reports, out / LOG)
+    _check_fields(reports, sources)
     files = [folder / f"{task_name(number)}.parquet" for number in range(len(inputs))]
     return SampledDocuments(folder, reports, cutoffs(reports, files, sources))
 

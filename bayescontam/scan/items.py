@@ -4,10 +4,10 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,26 +22,28 @@ from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.execution import Execution, one_thread, stage_folder, task_name
-from bayescontam.scan.formats import (
+from bayescontam.scan.fields import (
     ABSENT,
     Fields,
-    Tally,
     Unreadable,
-    json_records,
     look_up,
-    parquet_records,
+    shown_values,
+    value_text,
 )
+from bayescontam.scan.formats import Tally, dataset_records, json_records, parquet_records
 from bayescontam.scan.served import forget_queries, replies_folder
 from bayescontam.scan.sources import (
     Input,
     compression,
     is_named,
     is_remote,
+    list_dataset,
     open_decompressed,
     reason_of,
 )
 from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Benchmark, Embedding, Manifest, Source
+from bayescontam.specs.template import Slot, Template
 
 type Rows = list[tuple[int, Any]]
 """Numbers of rows, from 1, and what they hold; see `bayescontam.scan.formats`."""
@@ -49,8 +51,11 @@ type Rows = list[tuple[int, Any]]
 _KNOWN = ".jsonl, .ndjson, .json, .csv (each also .gz, .zst or .bz2), .parquet and .pq"
 _ADVICE = (
     "A row is an item; in JSON Lines, it is one object on one line. An item needs a name of its "
-    "own and the texts that are looked for; the manifest says which fields hold them."
+    "own and the texts that are looked for; the manifest says which fields hold them "
+    '(item = "#" calls items after the numbers of their rows).'
 )
+_ROW = "#"
+"""In place of the field that names items: they are called after their rows."""
 _LONGEST = 2**28
 """Bytes of the longest line."""
 _ITEMS = 256
@@ -65,7 +70,7 @@ class Item:
     # benchmark, item: names
     benchmark: str
     item: str
-    text: str  # its question, its answer, or both joined by a line break
+    text: str  # its question, its answer, or both
 
     def key(self, seed: int) -> int:
         """Return the key (32 bits) of the item's random sample."""
@@ -74,30 +79,66 @@ class Item:
         return int.from_bytes(digest, "little")
 
 
-def read_items(benchmark: Benchmark, base: Path) -> list[Item]:
-    """Return the items of a benchmark."""
-    path = benchmark.path
-    if not is_remote(path):
-        path = str(base / os.path.expanduser(path))  # noqa: PTH111 (fails for no unknown user)
+class BenchmarkItems(NamedTuple):
+    """Items of a benchmark."""
+
+    items: list[Item]
+    left_out: int  # rows that the conditions of the benchmark leave out
+
+
+def read_items(benchmark: Benchmark, base: Path) -> BenchmarkItems:
+    """Return the items of a benchmark, of a file or a data set."""
     # Neither part of "input_output" stands in the other.
     both = {"input": benchmark.input, "output": benchmark.output}
-    texts = tuple(field for part, field in both.items() if part in benchmark.text_mode)
-    fields = Fields(path, texts, benchmark.item)
+    parts = {part: text for part, text in both.items() if part in benchmark.text_mode}
+    path, shards = _place(benchmark, base)
+    fields = Fields(path, tuple(parts.values()), benchmark.item, where=benchmark.where)
     try:
         tally = Tally()
-        rows = list(_bounded(_rows(path, fields, tally), path, tally))
+        found = (
+            _dataset_rows(shards, benchmark, fields, tally)
+            if shards
+            else _rows(path, fields, tally)
+        )
+        rows = list(_bounded(found, path, tally))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError([Fault(path, f"cannot be read ({reason_of(error)})")]) from error
-    if faults := [*_faults(rows, fields), *_repeated(rows, fields)]:
+    if benchmark.item == _ROW:
+        rows = [(number, _numbered(row, at)) for at, (number, row) in enumerate(rows)]
+    chosen = [(number, row) for number, row in rows if not fields.leaves_out(row)]
+    if faults := [*_faults(rows, chosen, fields), *_repeated(chosen, fields)]:
         raise DataError(sorted(faults, key=lambda fault: fault.row or 0), _ADVICE)
-    return [
-        Item(
-            benchmark.name,
-            _name(look_up(row, benchmark.item)),
-            "\n".join(look_up(row, field) for field in texts),
-        )
-        for _, row in rows
-    ]
+    whole = Template.parse(benchmark.input_output)
+    items = []
+    for _, row in chosen:
+        texts = dict(zip(parts, (_text(row, each) for each in fields.templates), strict=True))
+        text = whole.fill(texts) if len(texts) > 1 else next(iter(texts.values()))
+        items.append(Item(benchmark.name, _name(look_up(row, benchmark.item)), text))
+    return BenchmarkItems(items, len(rows) - len(chosen))
+
+
+def _place(benchmark: Benchmark, base: Path) -> tuple[str, list[Input]]:
+    """Return the path of a benchmark's file, or what its data set is called, and its shards."""
+    if benchmark.dataset is not None:
+        shards = list_dataset(benchmark, Path(os.path.normpath(base.absolute())))
+        return shards[0].path.removesuffix(f"[1/{len(shards)}]"), shards
+    path = str(benchmark.path)
+    if not is_remote(path):
+        path = str(base / os.path.expanduser(path))  # noqa: PTH111 (fails for no unknown user)
+    return path, []
+
+
+def _dataset_rows(
+    shards: Sequence[Input], benchmark: Benchmark, fields: Fields, tally: Tally
+) -> Iterator[tuple[int, Any]]:
+    """Give number, counted through all shards, and value of every row of a data set."""
+    rows = (row for each in shards for _, row in dataset_records(each, benchmark, fields, tally))
+    return enumerate(rows, start=1)
+
+
+def _numbered(row: Any, at: int) -> Any:
+    """Return a row with its number as its name, unless it has a field that is called so."""
+    return {**row, _ROW: row.get(_ROW, at)} if isinstance(row, dict) else row
 
 
 def _rows(path: str, fields: Fields, tally: Tally) -> Iterator[tuple[int, Any]]:
@@ -150,36 +191,88 @@ def _csv_row(header: list[str], cells: list[str]) -> dict[str, str] | Unreadable
     return dict(zip(header, cells, strict=True))
 
 
-def _faults(rows: Rows, fields: Fields) -> Iterator[Fault]:
-    """Give what is wrong with the rows of a file; of a field that no row has, once."""
+def _faults(rows: Rows, chosen: Rows, fields: Fields) -> Iterator[Fault]:
+    """Give what is wrong with a file and its chosen rows; of a field that no row has, once."""
     if not rows:
         yield Fault(fields.path, "holds no item")
     objects = [row for _, row in rows if isinstance(row, dict)]
-    wanted = list(dict.fromkeys([str(fields.document), *fields.text]))
-    for field in wanted.copy():
-        if objects and all(look_up(row, field) is ABSENT for row in objects):
-            wanted.remove(field)
-            there = join_list(fields.there or objects[0], 30) or "none"
-            yield Fault(fields.path, f"no row has this field; fields there: {there}", None, field)
-    for number, row in rows:
-        if not isinstance(row, dict):
-            got = f"got {format_value(row)}; an object is needed"
-            yield Fault(fields.path, str(row) if isinstance(row, Unreadable) else got, number)
-            continue
-        for field in wanted:
-            if problem := _problem(row, field, is_text=field in fields.text):
-                yield Fault(fields.path, problem, number, field)
+    nowhere = [
+        name
+        for name in fields.wanted
+        if objects and all(look_up(row, name) is ABSENT for row in objects)
+    ]
+    for name in nowhere:
+        there = _there(fields.there or objects[0])
+        yield Fault(fields.path, f"no row has this field; {there}", None, name)
+    if rows and not chosen and not any(name in nowhere for name in fields.where):
+        problem = f"all {len(rows):,} rows are left out by 'where'; {shown_values(fields.others)}"
+        yield Fault(fields.path, problem)
+    for number, row in chosen:
+        for column, problem in _row_problems(row, fields, nowhere):
+            yield Fault(fields.path, problem, number, column)
 
 
-def _problem(row: dict[str, Any], field: str, is_text: bool) -> str:
-    value = look_up(row, field)
+def _row_problems(
+    row: Any, fields: Fields, nowhere: Sequence[str]
+) -> Iterator[tuple[str | None, str]]:
+    """Give names of fields, and what is wrong with them in a row."""
+    if not isinstance(row, dict):
+        got = f"got {format_value(row)}; an object is needed"
+        yield None, str(row) if isinstance(row, Unreadable) else got
+        return
+    document = str(fields.document)
+    if document not in nowhere and (problem := _name_problem(row, document)):
+        yield document, problem
+    for template in fields.templates:
+        there = [slot for slot in template.slots if slot.name not in nowhere]
+        problems = [(slot.name, _problem(row, slot, template)) for slot in there]
+        found = [(name, problem) for name, problem in problems if problem]
+        yield from dict.fromkeys(found)
+        if len(there) == len(template.slots) and not found and not _text(row, template):
+            yield None, f"there is nothing in any of its fields {join_list(template.names)}"
+
+
+def _there(names: Iterable[str]) -> str:
+    shown = [name for name in names if name != _ROW]
+    return f"fields there: {join_list(shown, 30) or 'none'}"
+
+
+def _name_problem(row: dict[str, Any], name: str) -> str:
+    value = look_up(row, name)
     if value is ABSENT:
-        return f"is missing; fields there: {join_list(row, 30) or 'none'}"
-    if isinstance(value, str) and value.strip():
-        return ""
-    if is_text:
-        return f"got {format_value(value)}; a text that is not blank is needed"
+        return f"is missing; {_there(row)}"
     return "" if _name(value) else f"got {format_value(value)}; a name or a whole number is needed"
+
+
+def _problem(row: dict[str, Any], slot: Slot, template: Template) -> str:
+    value = look_up(row, slot.name)
+    if value is ABSENT:
+        return "" if slot.optional else f"is missing; {_there(row)}"
+    text = _slot_text(value, template)
+    if text is None or not (text.strip() or slot.optional):
+        number = "" if template.is_field else " or a number"
+        return f"got {format_value(value)}; a text that is not blank{number} is needed"
+    return ""
+
+
+def _slot_text(value: Any, template: Template) -> str | None:
+    """Return the text of a field, None if it is none; only in templates it may be put together."""
+    if template.is_field:
+        return value if isinstance(value, str) else None
+    try:
+        return value_text(value, None, numbers=True)
+    except (Unreadable, RecursionError):
+        return None
+
+
+def _text(row: dict[str, Any], template: Template) -> str:
+    """Return the text of a row that has no faults, "" if it has nothing in its fields."""
+    values = {slot.name: look_up(row, slot.name) for slot in template.slots}
+    texts = {
+        name: "" if value is ABSENT else _slot_text(value, template) or ""
+        for name, value in values.items()
+    }
+    return template.fill(texts) if any(text.strip() for text in texts.values()) else ""
 
 
 def _repeated(rows: Rows, fields: Fields) -> Iterator[Fault]:
@@ -210,6 +303,7 @@ class CorpusListing:
     inputs: list[Input]  # texts
     vector_inputs: list[Input]
     stored: dict[str, str]  # folders of stored vectors, and what identifies what is in them
+    left_out: dict[str, int]  # rows that the conditions of benchmarks leave out, by benchmark
     notes: list[str]  # what was passed over
     skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
     # folder of an index of the stored vectors that is searched in their place, and what it is

@@ -15,7 +15,6 @@ from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.stored_vectors import Precision, StoredVectors
 from bayescontam.specs.base import content_of
-from bayescontam.specs.corpus import Manifest
 
 _PACKAGES = (
     "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
@@ -60,7 +59,7 @@ def record_of(
         },
         "short": short,
         "strata": _strata_of(sample, stored, sketch),
-        "benchmarks": _benchmarks(manifest, found),
+        "benchmarks": _benchmarks(corpus, found),
         "search": {
             "queries": len(corpus.items),
             "chunks": sketch.total,
@@ -74,6 +73,7 @@ def record_of(
         "seconds": seconds,
         "notes": [
             *corpus.notes,
+            *_choice_notes(corpus.left_out, documents),
             *_reading_notes(documents),
             *_short_notes(_short(chunked, []), chunked.min_tokens),
             *_stored_notes(stored, chunked.min_tokens),
@@ -122,6 +122,13 @@ def _documents(
     damaged = {report["path"]: report["damage"] for report in sample.reports if report["damage"]}
     for earlier in before:
         damaged |= earlier["damaged"]
+    left_out, messages = Counter[str](), dict[str, Counter[str]]()
+    for report in sample.reports:
+        left_out[report["source"]] += report.get("left_out", 0)
+        messages.setdefault(report["source"], Counter()).update(report.get("left_out_messages", {}))
+    for earlier in before:  # those of earlier versions have no such counts
+        left_out.update(earlier.get("left_out", {}))
+        messages |= {name: Counter(n) for name, n in earlier.get("left_out_messages", {}).items()}
     counts = {
         "read": sum(sum(report["documents"].values()) for report in sample.reports),
         "bytes": sum(report["bytes"] for report in sample.reports),
@@ -132,6 +139,8 @@ def _documents(
     return {
         "read": total["read"],
         "bytes": total["bytes"],
+        "left_out": {name: n for name, n in sorted(left_out.items()) if n},
+        "left_out_messages": {name: dict(n) for name, n in sorted(messages.items()) if n},
         "unreadable": dict(sorted(unreadable.items())),
         "damaged": damaged,
         "without": dict(sorted(without.items())),
@@ -165,15 +174,33 @@ def _strata_of(
     ]
 
 
-def _benchmarks(manifest: Manifest, found: SearchTables) -> list[dict[str, Any]]:
-    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
+def _benchmarks(corpus: CorpusListing, found: SearchTables) -> list[dict[str, Any]]:
+    modes = {benchmark.name: benchmark.text_mode for benchmark in corpus.manifest.benchmarks}
     cut: dict[str, list[bool]] = {}
     for item, tokens in zip(found.items, found.tokens, strict=True):
         cut.setdefault(item.benchmark, []).append(tokens > found.max_tokens)
     return [
-        {"benchmark": b, "items": len(own), "text_mode": modes.get(b, "input"), "cut": sum(own)}
+        {
+            "benchmark": b,
+            "items": len(own),
+            "left_out": corpus.left_out[b],
+            "text_mode": modes.get(b, "input"),
+            "cut": sum(own),
+        }
         for b, own in cut.items()
     ]
+
+
+def _choice_notes(rows: Mapping[str, int], documents: Mapping[str, Any]) -> Iterator[str]:
+    """Give sentences on rows, records and messages that the manifest leaves out."""
+    for name, count in rows.items():
+        if count:
+            yield f"benchmark '{printable(name, 60)}': 'where' leaves out {count:,} rows"
+    for name, count in documents["left_out"].items():
+        yield f"source '{printable(name, 60)}': 'where' leaves out {count:,} records"
+    for name, roles in documents["left_out_messages"].items():
+        listed = ", ".join(f"{count:,} of {printable(role, 60)}" for role, count in roles.items())
+        yield f"source '{printable(name, 60)}': 'roles' leaves out messages: {listed}"
 
 
 def _reading_notes(documents: dict[str, Any]) -> Iterator[str]:

@@ -196,7 +196,8 @@ def list_corpus(
     skip_unreadable: bool,
 ) -> CorpusListing:
     """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
-    items = [item for benchmark in benchmarks for item in read_items(benchmark, base)]
+    found_items = {benchmark.name: read_items(benchmark, base) for benchmark in benchmarks}
+    items = [item for found in found_items.values() for item in found.items]
     index = VectorIndex.load(manifest.index, base) if manifest.index else None
     stored = index.stored if index else [StoredVectors.load(p, base) for p in manifest.stored]
     for each in stored:
@@ -212,8 +213,10 @@ def list_corpus(
             " vectors, whose documents would count as one source; give sources names of their"
             " own in manifests (that of a quick scan is 'corpus'), or scan them separately"
         )
-    sizes = Counter(item.benchmark for item in items)
-    vectors = {b.name: given_vectors(b, sizes[b.name], base) for b in benchmarks}
+    vectors = {
+        benchmark.name: given_vectors(benchmark, len(found_items[benchmark.name].items), base)
+        for benchmark in benchmarks
+    }
     notes: list[str] = []
     inputs = [item for source in sources for item in list_inputs(source, base, notes)]
     if manifest.generated is not None:
@@ -233,6 +236,7 @@ def list_corpus(
         [item for item in inputs if item.kind != "vectors"],
         [item for item in inputs if item.kind == "vectors"],
         {str(found.folder): found.key for found in stored},
+        {name: found.left_out for name, found in found_items.items()},
         notes,
         skip_unreadable,
         (str(index.folder), index.key) if index and not manifest.search.exact else None,

@@ -17,8 +17,10 @@ import pyarrow as pa
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam.errors import UsageError
-from bayescontam.specs.corpus import Source
+from bayescontam.specs.corpus import Benchmark, Source
 
+type DatasetPlace = Source | Benchmark
+"""What of a manifest names a data set."""
 Kind = Literal["jsonl", "parquet", "text", "vectors", "dataset"]
 
 SUFFIXES: dict[Kind, tuple[str, ...]] = {
@@ -38,7 +40,7 @@ _ADVICE = (
     "check name, config, split and revision, the network, and for a gated data set the login "
     "(hf auth login); for a machine without network, on one that has it: "
     "datasets.load_dataset('{name}').save_to_disk('FOLDER'), or hf download {name} --repo-type "
-    'dataset --local-dir FOLDER and paths = ["FOLDER"]; what is in the cache already is used '
+    "dataset --local-dir FOLDER and {key}; what is in the cache already is used "
     "with HF_HUB_OFFLINE=1"
 )
 
@@ -224,30 +226,31 @@ def _remote_file(system: Any, path: str, info: dict[str, Any], in_folder: bool =
     return File(location, _utf8(location), stamp, in_folder)
 
 
-def list_dataset(source: Source, base: Path) -> list[Input]:
-    """List the shards of a source's data set: the files it is stored in."""
-    name = source.dataset or ""
+def list_dataset(place: DatasetPlace, base: Path) -> list[Input]:
+    """List the shards of a data set: the files it is stored in."""
+    name = place.dataset or ""
     folder = expanded(base, name)
     require("datasets", "scan")
     if folder.exists():
-        return _list_saved(source, folder, base)
+        return _list_saved(place, folder, base)
     if not _NAME.fullmatch(name):
-        raise _refused(source, f"there is no folder {printable(str(folder))}")
+        raise _refused(place, f"there is no folder {printable(str(folder))}")
     try:
-        commit = _commit(source)
-        parts = _streamed(source, commit).num_shards
+        commit = _commit(place)
+        parts = _streamed(place, commit).num_shards
     # Hub, network, builders and file systems each have errors of their own.
     except Exception as error:
-        problem, advice = client_error(error), _ADVICE.format(name=printable(name))
-        raise _refused(source, problem, advice) from error
-    shown = "/".join(part for part in (name, source.config, source.split) if part)
-    return _shards(source, shown, name, parts, commit)
+        keys = {"name": printable(name), "key": _files_key(place, "FOLDER")}
+        problem, advice = client_error(error), _ADVICE.format(**keys)
+        raise _refused(place, problem, advice) from error
+    shown = "/".join(part for part in (name, place.config, place.split) if part)
+    return _shards(place, shown, name, parts, commit)
 
 
-def open_dataset(item: Input, source: Source) -> Any:
+def open_dataset(item: Input, place: DatasetPlace) -> Any:
     """Return the data set that an input is a shard of."""
     if not Path(item.location).is_absolute():
-        return _streamed(source, item.stamp)
+        return _streamed(place, item.stamp)
     with _without_progress() as datasets:
         return datasets.load_from_disk(item.location)
 
@@ -264,60 +267,68 @@ def _without_progress() -> Iterator[Any]:
             datasets.enable_progress_bars()
 
 
-def _streamed(source: Source, commit: str) -> Any:
+def _streamed(place: DatasetPlace, commit: str) -> Any:
     with _without_progress() as datasets:
         return datasets.load_dataset(
-            source.dataset,
-            source.config,
-            split=source.split,
+            place.dataset,
+            place.config,
+            split=place.split,
             revision=commit or None,
             streaming=True,
         )
 
 
-def _commit(source: Source) -> str:
+def _commit(place: DatasetPlace) -> str:
     """Return the commit that all shards are read at; this shows at once whether there is a hub."""
     hub = require("huggingface_hub", "scan")
     if hub.constants.HF_HUB_OFFLINE:
-        return source.revision or ""
-    return str(hub.HfApi().dataset_info(source.dataset, revision=source.revision).sha)
+        return place.revision or ""
+    return str(hub.HfApi().dataset_info(place.dataset, revision=place.revision).sha)
 
 
-def _list_saved(source: Source, folder: Path, base: Path) -> list[Input]:
+def _list_saved(place: DatasetPlace, folder: Path, base: Path) -> list[Input]:
     if not (folder / "state.json").exists():
-        folder = _split_folder(source, folder)
-    state = _json(source, folder / "state.json")
+        folder = _split_folder(place, folder)
+    state = _json(place, folder / "state.json", "_data_files", "_fingerprint")
     shown = folder.relative_to(base) if folder.is_relative_to(base) else folder
     parts = max(1, len(state["_data_files"]))
-    return _shards(source, shown.as_posix(), str(folder), parts, str(state["_fingerprint"]))
+    return _shards(place, shown.as_posix(), str(folder), parts, str(state["_fingerprint"]))
 
 
-def _split_folder(source: Source, folder: Path) -> Path:
+def _split_folder(place: DatasetPlace, folder: Path) -> Path:
     index = folder / "dataset_dict.json"
     if not index.exists():
         problem = "the folder is none that save_to_disk wrote"
-        raise _refused(source, problem, 'for a folder of files give paths = ["…"]')
-    splits = _json(source, index)["splits"]
-    if source.split not in splits:
-        raise _refused(
-            source, f"no split '{printable(source.split)}'; there are {join_list(splits)}"
-        )
-    return folder / source.split
+        raise _refused(place, problem, f"for a folder of files give {_files_key(place, '…')}")
+    splits = _json(place, index, "splits")["splits"]
+    if place.split not in splits:
+        raise _refused(place, f"no split '{printable(place.split)}'; there are {join_list(splits)}")
+    return folder / place.split
 
 
-def _json(source: Source, path: Path) -> dict[str, Any]:
+def _json(place: DatasetPlace, path: Path, *keys: str) -> dict[str, Any]:
+    """Return the object of a file that save_to_disk wrote, which has some keys."""
     try:
-        return dict(json.loads(path.read_bytes()))
+        found = json.loads(path.read_bytes())
+        if isinstance(found, dict) and found.keys() >= set(keys):
+            return found
+        problem = f"it has no {join_list(keys)}, so save_to_disk did not write it"
     except (OSError, ValueError) as error:
-        raise _refused(source, f"{printable(str(path))} cannot be read ({error})") from error
+        problem = str(error)
+    raise _refused(place, f"{printable(str(path))} cannot be read ({problem})")
 
 
-def _shards(source: Source, shown: str, location: str, parts: int, stamp: str) -> list[Input]:
+def _shards(place: DatasetPlace, shown: str, location: str, parts: int, stamp: str) -> list[Input]:
     names = [shown] if parts == 1 else [f"{shown}[{part + 1}/{parts}]" for part in range(parts)]
     return [
-        Input(source.name, name, location, "dataset", part, parts, stamp)
+        Input(place.name, name, location, "dataset", part, parts, stamp)
         for part, name in enumerate(names)
     ]
+
+
+def _files_key(place: DatasetPlace, folder: str) -> str:
+    """Return the key of a manifest that names files of a folder in the place of a data set."""
+    return f'paths = ["{folder}"]' if isinstance(place, Source) else f'path = "{folder}/FILE"'
 
 
 def client_error(error: Exception) -> str:
@@ -325,8 +336,9 @@ def client_error(error: Exception) -> str:
     return printable(f"{type(error).__name__}: {error}", 400)
 
 
-def _refused(source: Source, problem: str, advice: str = "") -> UsageError:
-    start = f"source '{printable(source.name)}': data set {printable(source.dataset or '')}: "
+def _refused(place: DatasetPlace, problem: str, advice: str = "") -> UsageError:
+    kind = type(place).__name__.lower()
+    start = f"{kind} '{printable(place.name)}': data set {printable(place.dataset or '')}: "
     return UsageError(start + problem + (f"; {advice}" if advice else ""))
 
 

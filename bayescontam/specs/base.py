@@ -114,6 +114,8 @@ def content_of(spec: Block) -> dict[str, Any]:
             del content[name]
         elif isinstance(value, Block):
             content[name] = content_of(value)
+        elif isinstance(value, tuple):
+            content[name] = tuple(content_of(v) if isinstance(v, Block) else v for v in value)
     return content
 
 

@@ -1,18 +1,65 @@
 """Corpus manifests: what is scanned, for which benchmarks, and how."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from bayescontam._text import printable
 from bayescontam.specs.base import Block, WholeSpec
+from bayescontam.specs.template import Template
+
+
+def _check_template(text: str) -> str:
+    Template.parse(text)
+    return text
+
+
+def _check_message(text: str) -> str:
+    if {"content"} <= set(Template.parse(text).names) <= {"role", "content"} and "{" in text:
+        return text
+    raise ValueError("a template of one message is needed, with {content} and, if need be, {role}")
+
+
+def _check_whole(text: str) -> str:
+    if set(Template.parse(text).names) == {"input", "output"}:
+        return text
+    raise ValueError("a template with {input} and {output} is needed")
+
+
+def _flat(conditions: Any) -> Any:
+    """Return conditions on nested fields by names with dots, as TOML spells both alike."""
+    return dict(_flattened(conditions, "")) if isinstance(conditions, Mapping) else conditions
+
+
+def _flattened(conditions: Mapping[str, Any], start: str) -> Iterator[tuple[str, Any]]:
+    for key, value in conditions.items():
+        name = f"{start}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _flattened(value, f"{name}.")
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        # Of a union of so many types, each would have its own sentence.
+        if not values or not all(isinstance(one, Value) and one == one for one in values):
+            raise ValueError(
+                f"'{printable(name, 60)}': got {printable(repr(value), 60)}; a text, a number, true"
+                " or false, or a list of these is needed"
+            )
+        yield name, value
+
 
 TextMode = Literal["input", "output", "input_output"]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 Texts = Annotated[tuple[Text, ...], Field(strict=False, min_length=1)]
+FieldText = Annotated[Text, AfterValidator(_check_template)]
+"""A field, or a template of several: ``"{question}\\n{answer}"``."""
+FieldTexts = Annotated[tuple[FieldText, ...], Field(strict=False, min_length=1)]
+Value = bool | int | float | str
+Values = Annotated[tuple[Value, ...], Field(strict=False, min_length=1)]
+Conditions = Annotated[dict[str, Value | Values], BeforeValidator(_flat)]
+"""Values that fields must have, by their names."""
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -24,17 +71,46 @@ class Benchmark(Block):
 
     name: Text
     """Name of the benchmark, as in the responses."""
-    path: Text
-    """File of its items: JSON Lines (plain or compressed), Parquet or CSV, one row an item."""
+    path: Text | None = None
+    """File of its items: JSON Lines (plain or compressed), Parquet or CSV, one row an item. Either
+    `path` or `dataset`."""
+    dataset: Text | None = None
+    """Hugging Face dataset: its name, or the folder of one saved to disk."""
+    config: Text | None = None
+    split: Text = "test"
+    revision: Text | None = None
+    """Which part and state of a Hugging Face dataset; split is ``"test"`` by default."""
     item: Text = "id"
-    """Field that names the item."""
-    input: Text = "input"
-    output: Text = "output"
-    """Fields of the question and of its answer."""
+    """Field that names the item; ``"#"`` is the number of its row, from 0."""
+    input: FieldText = "input"
+    output: FieldText = "output"
+    """Fields of the question and of its answer, or templates of several fields."""
     text_mode: TextMode = "input"
-    """What is looked for: the question, the answer, or both joined by a line break."""
+    """What is looked for: the question, the answer, or both, as `input_output` joins them."""
+    input_output: Annotated[Text, AfterValidator(_check_whole)] = "{input}\n{output}"
+    """Template of question and answer, if both are looked for."""
+    where: Conditions = Field(default={})
+    """Values that fields must have: ``{ level = "hard", kind = ["a", "b"] }``. Other rows are
+    counted and left out."""
     vectors: Text | None = None
-    """``.npy`` file with one embedding for each row of `path`; nothing is embedded then."""
+    """``.npy`` file with one embedding for each row; nothing is embedded then."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"dataset", "config", "split", "revision", "input_output", "where"}
+    )
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.path is None) == (self.dataset is None):
+            raise ValueError("give either 'path' or 'dataset'")
+        own = [key for key in ("config", "split", "revision") if key in self.model_fields_set]
+        if own and self.dataset is None:
+            raise ValueError(f"'{own[0]}' is of a 'dataset', and a 'path' is given")
+        if "input_output" in self.model_fields_set and self.text_mode != "input_output":
+            raise ValueError("'input_output' is only used with text_mode = 'input_output'")
+        if self.where and self.vectors is not None:
+            raise ValueError("leave out 'where', or 'vectors', which are of all rows")
+        return self
 
 
 class Source(Block):
@@ -54,9 +130,18 @@ class Source(Block):
     format: Literal["auto", "jsonl", "parquet", "text", "vectors"] = "auto"
     """Format of files, compression aside; ``"auto"`` goes by their names. ``"vectors"`` are
     embeddings made elsewhere (``.npy``, or Parquet and Arrow files with a column of vectors)."""
-    text: Text | Texts = "text"
-    """Field, or fields joined by a blank line, that hold the text. A dot goes into nested fields. A
-    list of chat messages is joined by blank lines."""
+    text: FieldText | FieldTexts = "text"
+    """Field, or fields joined by a blank line, that hold the text; or a template of several, such
+    as ``"{title}: {body}"``. A dot goes into nested fields. A list of chat messages is joined by
+    blank lines."""
+    chat: Annotated[Text, AfterValidator(_check_message)] | None = None
+    """Template of a chat message, such as ``"{role}: {content}"``; default: its content alone."""
+    roles: Texts | dict[Text, str] | None = None
+    """Roles of the chat messages that are scanned; or a table of them, with what stands for
+    ``{role}``. Messages of other roles are counted and left out. Default: all."""
+    where: Conditions = Field(default={})
+    """Values that fields must have: ``{ lang = "en", kind = ["a", "b"] }``. Other records are
+    counted and left out."""
     document: Text | None = None
     """Field that names the document; default: ``id`` where there is one, else the file's path and
     the number of the record."""
@@ -67,12 +152,17 @@ class Source(Block):
     share: Share = 1.0
     """Share of every stratum's documents that is scanned, in (0, 1]."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"chat", "roles", "where"})
+
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if (self.paths is None) == (self.dataset is None):
             raise ValueError("give either 'paths' or 'dataset'")
         if self.format == "vectors" and (self.dataset or self.share < 1):
             raise ValueError("format = 'vectors' needs 'paths', and share = 1: give fewer vectors")
+        texts_only = [key for key in ("chat", "roles", "where") if getattr(self, key)]
+        if self.format == "vectors" and texts_only:
+            raise ValueError(f"'{texts_only[0]}' is of texts: leave it out with format = 'vectors'")
         return self
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from bayescontam.specs.base import Block, WholeSpec, keys_page
-from bayescontam.specs.corpus import Count, Seed, Text, Texts
+from bayescontam.specs.corpus import Count, FieldText, FieldTexts, Seed, Text
 
 MixKind = Literal["clean", "near", "exact", "semantic"]
 Grade = Literal["exact", "number", "regex", "tests"]
@@ -62,8 +62,8 @@ class Files(Block, use_attribute_docstrings=True):
 
     background: Path
     """Documents without duplicates, as a scan reads them: a file, a folder, or a data set."""
-    text: Text | Texts = "text"
-    """Field of the background, or fields joined by a blank line, that hold the text."""
+    text: FieldText | FieldTexts = "text"
+    """Field of the background, fields joined by a blank line, or a template that hold the text."""
     benchmark: Path
     """Items of the benchmark, as `bayescontam duplicates make` reads them."""
     recipe: Text = "paraphrase"

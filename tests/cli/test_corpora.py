@@ -88,7 +88,10 @@ def test_the_demo_in_words(run: Run) -> None:
 def test_olmo3_in_words(run: Run) -> None:
     lines = in_words(run, "olmo3")
     assert "Looked for: MBPP, questions with answers of mbpp.jsonl." in lines
-    assert "Looked for: CodeForces, questions of codeforces.jsonl." in lines
+    assert (
+        "Looked for: CodeForces, questions of dataset open-r1/codeforces, default, split test;"
+        " questions from '{description}\\n\\nInput: {input_format?}\\nOutput: {output_format?}'."
+    ) in lines
     dataset = "dataset allenai/dolma3_mix-6T-1025-7B, split train"
     scanned = f"Scanned: dolma3, 1 % of each stratum (field source) of {dataset}; text from 'text'."
     assert scanned in lines
@@ -114,6 +117,36 @@ def test_a_manifest_of_ones_own_in_words(run: Run, tmp_path: Path) -> None:
     assert chunks.startswith(f"Chunks: {least} to 100 tokens; longer")
     assert "; items begin with 'two\\nlines\\x1b[31m" in embedder
     assert lexical == "Lexical baselines of the matches: none."
+
+
+def test_data_sets_conditions_and_messages_in_words(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        """summary = "x"
+[[benchmarks]]
+name = "quiz"
+dataset = "owner/quiz"
+config = "main"
+text_mode = "output"
+input = "{a} {b}"
+output = "{c}"
+where = { level = ["hard", 3], kind = true }
+[[sources]]
+name = "chats"
+paths = ["chats"]
+text = "messages"
+chat = "{role}: {content}"
+roles = ["user"]
+where = { meta.lang = "en" }
+""",
+        encoding="utf-8",
+    )
+    assert in_words(run, path)[:2] == [
+        "Looked for: quiz, answers of dataset owner/quiz, main, split test where level is 'hard' or"
+        " 3 and kind is true; answers from '{c}'.",
+        "Scanned: chats, all of 'chats' where meta.lang is 'en'; text from 'messages', messages of"
+        " 'user' as '{role}: {content}'.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bayescontam.scan.formats import ABSENT, Fields, Unreadable, look_up, plain_text
+from bayescontam.scan.fields import ABSENT, Fields, Unreadable, look_up, plain_text
 from bayescontam.specs.corpus import Source
 
 
@@ -108,6 +108,148 @@ def test_reasons_of_unreadable_records(text: Any, record: Any, reason: str) -> N
     with pytest.raises(Unreadable) as raised:
         fields(text=text).text_of(record)
     assert str(raised.value) == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "record", "expected"),
+    [
+        ("Q: {q}\nA: {a}", {"q": "Why?", "a": "So."}, "Q: Why?\nA: So."),
+        ("{meta.q} {{x}}", {"meta": {"q": "Why?"}}, "Why? {x}"),
+        ("{q} ({n}, {share})", {"q": "Why?", "n": 3, "share": 0.5}, "Why? (3, 0.5)"),
+        ("{q}: {list}", {"q": "Why?", "list": ["a", "b"]}, "Why?: a\n\nb"),
+        ("{q}{note?}", {"q": "Why?"}, "Why?"),
+        ("{q}{note?}", {"q": "Why?", "note": None}, "Why?"),
+        ("{q}{note?}", {"q": "Why?", "note": "!"}, "Why?!"),
+        (["{q}?", "a"], {"q": "Why", "a": "So."}, "Why?\n\nSo."),
+        ("{chat}", {"chat": [{"role": "user", "content": "Hi"}]}, "Hi"),
+    ],
+)
+def test_templates_put_fields_together(text: Any, record: Any, expected: str) -> None:
+    assert fields(text=text).text_of(record) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "record", "reason"),
+    [
+        ("{q}: {a}", {"q": "Why?"}, "no field 'a'"),
+        ("{q}: {a}", {"q": "Why?", "a": None}, "field 'a' is empty"),
+        ("{q}: {a}", {"q": "Why?", "a": " \n"}, "field 'a' is empty"),
+        ("{q}: {a}", {"q": "Why?", "a": True}, "field 'a' is not text"),
+        ("{q}: {a}", {"q": "Why?", "a": {"b": 1}}, "field 'a' is not text"),
+        ("{q}: {a}", {"q": "", "a": ""}, "empty"),
+        ("Q: {q?}", {"q": None}, "empty"),
+        ("Q: {q?}", {}, "empty"),
+    ],
+)
+def test_reasons_of_records_that_lack_what_a_template_needs(
+    text: Any, record: Any, reason: str
+) -> None:
+    with pytest.raises(Unreadable) as raised:
+        fields(text=text).text_of(record)
+    assert str(raised.value) == reason
+
+
+SYSTEM = {"role": "system", "content": "Be brief."}
+CHAT = [SYSTEM, USER, {"role": "assistant", "content": "Yes?"}]
+
+
+@pytest.mark.parametrize(
+    ("options", "chat", "expected"),
+    [
+        ({"chat": "{role}: {content}"}, CHAT, "system: Be brief.\n\nuser: Hi\n\nassistant: Yes?"),
+        ({"roles": ("user", "assistant")}, CHAT, "Hi\n\nYes?"),
+        ({"chat": "<{role}> {content}", "roles": ("user",)}, CHAT, "<user> Hi"),
+        ({"chat": "{role}: {content}", "roles": {"user": "Prompt", "assistant": "Response"}}, CHAT,
+         "Prompt: Hi\n\nResponse: Yes?"),
+        ({"chat": "[{content}]"}, [{"from": "human", "value": "Hi"}], "[Hi]"),
+        ({"chat": "{role}: {content}"}, [{"from": "human", "value": "Hi"}], "human: Hi"),
+        ({"chat": "{role}: {content}"}, [{"role": "user", "content": PARTS}],
+         "user: One\n\nTwo"),
+        ({"chat": "{role}: {content}"}, USER, "user: Hi"),
+        ({"chat": "{role}: {content}"}, [[USER], [SYSTEM]], "user: Hi\n\nsystem: Be brief."),
+        ({"chat": "{role}: {content}"},
+         [USER, {"role": "assistant", "content": None, "tool_calls": []}], "user: Hi"),
+        ({"chat": "{role}: {content}"}, [USER, {"role": "assistant", "tool_calls": []}],
+         "user: Hi"),
+        ({"chat": "{role}: {content}"}, "plain text", "plain text"),
+    ],
+)  # fmt: skip
+def test_messages_keep_their_roles(options: Any, chat: Any, expected: str) -> None:
+    assert fields(text="chat", **options).text_of({"chat": chat}) == expected
+
+
+@pytest.mark.parametrize(
+    ("chat", "reason"),
+    [
+        ([{"content": "Hi"}], "a message has no role"),
+        ([{"value": "Hi"}], "a message has no role"),
+        ([{"role": None, "content": "Hi"}], "a message has no role"),
+        ([SYSTEM], "no message of the roles that are scanned"),
+        ([{"role": "user", "content": ""}], "empty"),
+        ([{"role": "user", "content": 5}], "field 'chat' is not text"),
+        ([USER, 5], "field 'chat' is not text"),
+    ],
+)
+def test_reasons_of_unreadable_chats(chat: Any, reason: str) -> None:
+    with pytest.raises(Unreadable) as raised:
+        fields(text="chat", roles=("user", "assistant")).text_of({"chat": chat})
+    assert str(raised.value) == reason
+
+
+def test_messages_that_are_left_out_are_counted_by_role() -> None:
+    made = fields(text="chat", roles=("user",))
+    for _ in range(3):
+        made.text_of({"chat": CHAT})
+    assert made.chat is not None
+    assert made.chat.left_out == {"system": 3, "assistant": 3}
+    assert made.hint() == (
+        "other roles there: 'system', 'assistant'; roles names those that are scanned"
+    )
+    many = fields(text="chat", roles=("user",))
+    many.text_of({"chat": [USER, *({"role": str(i), "content": "a"} for i in range(1000))]})
+    assert many.chat is not None
+    assert (many.chat.left_out.total(), len(many.chat.left_out)) == (1000, 101)
+
+
+@pytest.mark.parametrize(
+    ("where", "record", "left_out"),
+    [
+        ({}, {"a": 1}, False),
+        ({"a": "x"}, {"a": "x"}, False),
+        ({"a": "x"}, {"a": "X"}, True),
+        ({"a": "x"}, {"a": "x "}, True),
+        ({"a": "x"}, {}, True),
+        ({"a": "x"}, {"a": None}, True),
+        ({"a": ("x", "y")}, {"a": "y"}, False),
+        ({"a": ("x", "y")}, {"a": "z"}, True),
+        ({"a": "x", "b": 1}, {"a": "x", "b": 1}, False),
+        ({"a": "x", "b": 1}, {"a": "x", "b": 2}, True),
+        ({"a": 3}, {"a": 3.0}, False),
+        ({"a": 3}, {"a": "3"}, True),
+        ({"a": 1}, {"a": True}, True),
+        ({"a": True}, {"a": True}, False),
+        ({"a": True}, {"a": 1}, True),
+        ({"a": False}, {"a": 0}, True),
+        ({"a": ("x",)}, {"a": ["x"]}, True),
+        ({"meta.site": "x"}, {"meta": {"site": "x"}}, False),
+        ({"meta.site": "x"}, {"meta": {"site": "y"}}, True),
+        ({"a": "x"}, [1], False),
+        ({"a": "x"}, Unreadable("not JSON"), False),
+    ],
+)
+def test_records_are_chosen_by_the_values_of_fields(
+    where: Any, record: Any, left_out: bool
+) -> None:
+    assert fields(where=where).leaves_out(record) is left_out
+
+
+def test_fields_that_no_record_has_are_known_afterwards() -> None:
+    made = fields(text="{q}{note?}{hint?}", where={"level": "hard", "sort": 1})
+    for record in ({"q": "a", "level": "easy"}, {"q": "a", "hint": None, "level": "hard"}):
+        made.leaves_out(record)
+        made.text_of(record)
+    assert made.missing == ["note", "sort"]
+    assert made.others == {"level": ["'easy'"], "sort": []}
 
 
 def test_hint_names_the_fields_that_are_there() -> None:

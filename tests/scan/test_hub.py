@@ -10,9 +10,11 @@ import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, UsageError
 from bayescontam.scan.documents import Document, read_documents
-from bayescontam.scan.formats import Fields, Tally, dataset_records
+from bayescontam.scan.fields import Fields
+from bayescontam.scan.formats import Tally, dataset_records
+from bayescontam.scan.items import Item, read_items
 from bayescontam.scan.sources import Input, list_inputs
-from bayescontam.specs.corpus import Source
+from bayescontam.specs.corpus import Benchmark, Source
 
 datasets = pytest.importorskip("datasets")
 hub = pytest.importorskip("huggingface_hub")
@@ -221,6 +223,108 @@ def test_a_data_set_that_fails_while_it_is_read_is_damaged(
         list(read_documents(items[1], chosen, Tally(), 1000))
     assert list(read_documents(items[1], chosen, tally, 1000, skip_damage=True)) == []
     assert str(tally.damage).startswith("cannot be read (")
+
+
+def benchmark(dataset: str, **options: Any) -> Benchmark:
+    return Benchmark(name="quiz", dataset=dataset, **{"input": "text", **options})
+
+
+def quiz(count: int) -> list[dict[str, Any]]:
+    return [
+        {"id": f"q{i}", "text": f"Question {i}", "meta": {"level": i % 2}, "answer": i}
+        for i in range(count)
+    ]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_benchmark_is_a_saved_data_set(tmp_path: Path, shards: int) -> None:
+    datasets.Dataset.from_list(quiz(9)).save_to_disk(tmp_path / "data", num_shards=shards)
+    expected = [Item("quiz", f"q{i}", f"Question {i}") for i in range(9)]
+    assert read_items(benchmark("data"), tmp_path) == (expected, 0)
+    assert read_items(benchmark(str(tmp_path / "data")), Path("/")).items == expected
+    template, mode = {"input": "{text} ({meta.level})", "output": "{answer}"}, "input_output"
+    chosen = benchmark("data", item="#", where={"meta.level": 1}, text_mode=mode, **template)
+    assert read_items(chosen, tmp_path) == (
+        [Item("quiz", str(i), f"Question {i} (1)\n{i}") for i in (1, 3, 5, 7)], 5,
+    )  # fmt: skip
+
+
+def test_the_split_of_a_benchmark_is_test_by_default(tmp_path: Path) -> None:
+    parts = {"train": quiz(3), "test": quiz(2)}
+    made = {name: datasets.Dataset.from_list(rows) for name, rows in parts.items()}
+    datasets.DatasetDict(made).save_to_disk(tmp_path / "data")
+    assert len(read_items(benchmark("data"), tmp_path).items) == 2
+    assert len(read_items(benchmark("data", split="train"), tmp_path).items) == 3
+    message = r"^benchmark 'quiz': data set data: no split 'dev'; there are 'train', 'test'$"
+    with pytest.raises(UsageError, match=message):
+        read_items(benchmark("data", split="dev"), tmp_path)
+
+
+def test_faults_of_a_benchmark_name_the_data_set_and_count_rows_through_shards(
+    tmp_path: Path,
+) -> None:
+    rows = [*quiz(5), {"id": "q1", "text": "", "meta": None, "answer": None}]
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "data", num_shards=2)
+    with pytest.raises(DataError) as caught:
+        read_items(benchmark("data"), tmp_path)
+    assert [str(fault) for fault in caught.value.faults] == [
+        "data: row 6: text: got ''; a text that is not blank is needed",
+        "data: row 6: id: 'q1' is the name of row 2 as well; names must differ",
+    ]
+    there = "no row has this field; fields there: 'id', 'text', 'meta', 'answer'"
+    with pytest.raises(DataError, match=rf"^data: where: {there}"):
+        read_items(benchmark("data", where={"where": 1}), tmp_path)
+    with pytest.raises(DataError, match=r'item = "#" calls items after the numbers of their rows'):
+        read_items(benchmark("data", item="name"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("folder", r'the folder is none that save_to_disk wrote; .* give path = "…/FILE"$'),
+        ("./nothing", r"there is no folder .*/nothing$"),
+        ("broken", r"state\.json cannot be read \("),
+        ("other", r"state\.json cannot be read \(it has no '_data_files', '_fingerprint', so save"),
+    ],
+)
+def test_folders_that_hold_no_benchmark(tmp_path: Path, name: str, message: str) -> None:
+    for folder, content in (("folder", ""), ("broken", "{"), ("other", "[1]")):
+        (tmp_path / folder).mkdir()
+        if content:
+            (tmp_path / folder / "state.json").write_text(content)
+    with pytest.raises(UsageError, match=rf"^benchmark 'quiz': data set .*{message}"):
+        read_items(benchmark(name), tmp_path)
+
+
+def test_a_damaged_benchmark_is_an_error(tmp_path: Path) -> None:
+    datasets.Dataset.from_list(quiz(5)).save_to_disk(tmp_path / "data")
+    file = next((tmp_path / "data").glob("*.arrow"))
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(DataError, match=r"^data: cannot be read \("):
+        read_items(benchmark("data"), tmp_path)
+
+
+def test_a_benchmark_by_name_is_streamed_at_one_commit(tmp_path: Path, the_hub: Hub) -> None:
+    chosen = benchmark("owner/name", config="en", revision="v1", input="messages.content")
+    with pytest.raises(DataError, match=r"^owner/name/en/test: row 1: messages\.content: got \['"):
+        read_items(chosen, tmp_path)
+    items = read_items(chosen.model_copy(update={"input": "{messages}"}), tmp_path).items
+    assert items == [Item("quiz", str(i), f"text {i}") for i in range(10)]
+    assert set(the_hub.infos) == {("owner/name", "v1")}
+    assert set(the_hub.loads) == {("owner/name", "en", "test", "c0ffee")}
+
+
+def test_a_benchmark_that_cannot_be_reached_says_what_to_do(
+    tmp_path: Path, the_hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr(the_hub, "info", fail)
+    start = r"^benchmark 'quiz': data set owner/name: ConnectionError: Name or service not known; "
+    advice = r'--local-dir FOLDER and path = "FOLDER/FILE"; what is in the cache'
+    with pytest.raises(UsageError, match=rf"{start}check name, config.*{advice}"):
+        read_items(benchmark("owner/name"), tmp_path)
 
 
 def test_running_out_of_memory_is_no_damage(

@@ -58,7 +58,7 @@ def encoded(records: list[Any], ending: str) -> bytes:
 
 
 def read(path: Path, **options: Any) -> list[Item]:
-    return read_items(Benchmark(name="quiz", path=path.name, **options), path.parent)
+    return read_items(Benchmark(name="quiz", path=path.name, **options), path.parent).items
 
 
 def refused(path: Path, **options: Any) -> list[str]:
@@ -323,7 +323,7 @@ def test_files_that_unpack_to_more_than_they_may_are_refused(
 def test_an_absolute_path_and_an_address_have_no_base(file: Any, tmp_path: Path) -> None:
     path = file(RECORDS)
     for name in (str(path), f"file://{path}"):
-        assert read_items(Benchmark(name="quiz", path=name), tmp_path / "elsewhere") == ITEMS
+        assert read_items(Benchmark(name="quiz", path=name), tmp_path / "elsewhere").items == ITEMS
 
 
 def test_a_path_may_start_at_home(
@@ -331,7 +331,7 @@ def test_a_path_may_start_at_home(
 ) -> None:
     monkeypatch.setenv("HOME", str(file(RECORDS).parent))
     benchmark = Benchmark(name="quiz", path="~/quiz.jsonl")
-    assert read_items(benchmark, tmp_path / "elsewhere") == ITEMS
+    assert read_items(benchmark, tmp_path / "elsewhere").items == ITEMS
 
 
 def test_keys_depend_on_everything_that_names_an_item() -> None:
@@ -345,6 +345,107 @@ def test_keys_depend_on_everything_that_names_an_item() -> None:
 def test_the_key_is_blake2b() -> None:
     # From `printf '3\x1fquiz\x1f\xc3\xa9' | b2sum -l 32`, its bytes read backwards.
     assert Item("quiz", "é", "text").key(3) == 0x267452A7
+
+
+STORY = {"id": "a", "text": "A story.", "in": "Numbers.", "out": None, "n": 3, "level": "hard"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"input": "{text}\n\nInput: {in}"}, "A story.\n\nInput: Numbers."),
+        ({"input": "{text} ({n}){out?}"}, "A story. (3)"),
+        ({"input": "text", "output": "[{in}]", "text_mode": "input_output"},
+         "A story.\n[Numbers.]"),
+        ({"input": "text", "output": "in", "text_mode": "input_output",
+          "input_output": "Prompt: {input}\nResponse: {output}"},
+         "Prompt: A story.\nResponse: Numbers."),
+        ({"output": "{in}", "text_mode": "output"}, "Numbers."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_templates_put_items_together(file: Any, options: Any, text: str, ending: str) -> None:
+    (item,) = read(file([STORY], f"quiz{ending}"), **options)
+    assert item.text == text
+
+
+def test_what_a_template_needs_must_be_there(file: Any) -> None:
+    rows = [STORY, {"id": "b", "text": " ", "n": 1, "out": [1]}, {"id": "c", "text": "C", "in": ""}]
+    path = file(rows)
+    need = "a text that is not blank or a number is needed"
+    assert refused(path, input="{text}: {in}") == [
+        f"row 2: text: got ' '; {need}",
+        "row 2: in: is missing; fields there: 'id', 'text', 'n', 'out'",
+        f"row 3: in: got ''; {need}",
+    ]
+    assert refused(path, input="{in?}{out?}") == [
+        f"row 2: out: got [1]; {need}",
+        "row 3: there is nothing in any of its fields 'in', 'out'",
+    ]
+    assert refused(path, input="{text?}{note?}") == [
+        "note: no row has this field; fields there: 'id', 'text', 'in', 'out', 'n', 'level'"
+    ]
+
+
+LEVELS = [
+    {"id": i, "input": f"Question {i}?", "level": ["easy", "hard"][i % 2], "n": i, "odd": i % 2 > 0}
+    for i in range(10)
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "items"),
+    [
+        ({"level": "hard"}, [1, 3, 5, 7, 9]),
+        ({"level": ("easy", "hard"), "n": (2.0, 3, 11)}, [2, 3]),
+        ({"odd": False, "n": (1, 2)}, [2]),
+    ],
+)
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_rows_are_chosen_and_the_others_counted(
+    file: Any, where: Any, items: list[int], ending: str
+) -> None:
+    path = file(LEVELS, f"quiz{ending}")
+    found = read_items(Benchmark(name="quiz", path=path.name, where=where), path.parent)
+    assert [item.item for item in found.items] == [str(i) for i in items]
+    assert found.left_out == 10 - len(items)
+
+
+def test_rows_that_are_left_out_may_be_anything(file: Any) -> None:
+    rows = [{"level": "easy"}, {"id": 1, "input": "Why?", "level": "hard"}, {"id": 1, "input": 5}]
+    (item,) = read(file(rows), where={"level": "hard"})
+    assert item.text == "Why?"
+    assert refused(file([*rows, [1]]), where={"level": "hard"}) == [
+        "row 4: got [1]; an object is needed"
+    ]
+
+
+def test_conditions_that_no_row_meets_are_refused(file: Any) -> None:
+    path = file(LEVELS)
+    there = "fields there: 'id', 'input', 'level', 'n', 'odd'"
+    assert refused(path, where={"levl": "hard"}) == [f"levl: no row has this field; {there}"]
+    assert refused(path, where={"level": ("Hard", "HARD")}) == [
+        "all 10 rows are left out by 'where'; values there: level: 'easy', 'hard'"
+    ]
+    # In CSV every cell is text.
+    assert refused(file(LEVELS, "quiz.csv"), where={"n": 3}) == [
+        "all 10 rows are left out by 'where'; values there: n:"
+        " '0', '1', '2', '3', '4', '5', '6', '7'"
+    ]
+    assert len(read(path.with_name("quiz.csv"), where={"n": "3"})) == 1
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_rows_may_be_the_names_of_items(file: Any, ending: str) -> None:
+    path = file([{"input": f"Question {i}?", "odd": f"{i % 2}"} for i in range(4)], f"q{ending}")
+    assert [item.item for item in read(path, item="#")] == ["0", "1", "2", "3"]
+    # The number of a row stays the same whatever is chosen.
+    assert [item.item for item in read(path, item="#", where={"odd": "1"})] == ["1", "3"]
+    assert refused(path, item="#", input="text") == [
+        "text: no row has this field; fields there: 'input', 'odd'"
+    ]
+    named = file([{"#": "a", "input": "Why?"}], f"named{ending}")
+    assert [item.item for item in read(named, item="#")] == ["a"]
 
 
 def test_a_real_benchmark_is_read() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bayescontam.errors import SpecError
-from bayescontam.specs.base import Block
+from bayescontam.specs.base import Block, content_of
 from bayescontam.specs.corpus import (
     Benchmark,
     Chunking,
@@ -23,6 +23,7 @@ from bayescontam.specs.corpus import (
     Source,
 )
 from bayescontam.specs.registry import load_manifest, shipped_folder, shipped_manifests
+from bayescontam.specs.template import Template
 
 HOW: dict[str, type[Block]] = {
     "reading": Reading,
@@ -99,9 +100,13 @@ def test_the_demo_shows_every_key_of_benchmarks_and_sources() -> None:
         keys = {line.removeprefix("# ").partition(" =")[0] for line in text.splitlines()}
         assert set(kind.model_fields) <= keys
     example = "\n".join(line.removeprefix("# ") for line in shown.splitlines())
-    files_only = example.replace('dataset = "…"', "").replace('config = "…"', "")
-    manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + files_only, "example")
-    said = {"name", "paths", "config", "revision", "document", "stratum"}
+    # Keys of a data set go without a path, and vectors without conditions.
+    dataset = re.compile(r"^(dataset|config|split|revision|vectors) = .*\n", re.MULTILINE)
+    manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + dataset.sub("", example), "example")
+    example_of = manifest.benchmarks[0]
+    assert example_of.where == {"level": "hard", "kind": ("a", "b")}
+    assert example_of.input_output == Benchmark(name="x", path="x").input_output
+    said = {"name", "paths", "config", "revision", "document", "stratum", "chat", "roles", "where"}
     assert manifest.sources[0].model_dump(exclude=said) == Source(
         name="x", paths=("x",)
     ).model_dump(exclude=said)
@@ -116,6 +121,10 @@ def test_olmo3_is_the_published_design() -> None:
     assert [benchmark.name for benchmark in manifest.benchmarks] == [
         "MBPP", "CodeForces", "MuSR", "ZebraLogic",
     ]  # fmt: skip
+    codeforces = manifest.benchmarks[1]
+    assert (codeforces.dataset, codeforces.split) == ("open-r1/codeforces", "test")
+    names = Template.parse(codeforces.input).names
+    assert names == ("description", "input_format", "output_format")
     assert manifest.embedding.model == "nvidia/llama-embed-nemotron-8b"
     assert manifest.embedding.precision == "fp16"
     assert (manifest.chunking.min_tokens, manifest.chunking.max_tokens) == (50, 2048)
@@ -192,6 +201,8 @@ def test_an_unknown_key_anywhere_is_refused_and_named(block: str, key: str) -> N
     assert any(fault.startswith(f"a: {place}: unknown key (") for fault in refused(text, "a"))
 
 
+MESSAGE = "a template of one message is needed, with {content} and, if need be, {role}"
+VALUE = "a text, a number, true or false, or a list of these is needed"
 STORED = "stored = ['scan/vectors']\n"
 NEEDED = "at least one [[benchmarks]], and one [[sources]] or folder in 'stored' are needed"
 ALONE = "'generated' stands alone: leave out benchmarks, sources and stored"
@@ -255,7 +266,7 @@ ALONE = "'generated' stands alone: leave out benchmarks, sources and stored"
          "sources: got {}; a list of tables is needed: begin each with [[sources]]"),
         ("sources = [3]\n" + SHORT + BENCHMARK, "sources.0: got 3; a table is needed"),
         (SHORT + SOURCE + '[[benchmarks]]\nname = "a"\n',
-         "benchmarks.0.path: is missing and has no default"),
+         "benchmarks.0: give either 'path' or 'dataset'"),
         (SHORT + SOURCE + BENCHMARK + 'text_mode = "inputs"\n',
          "benchmarks.0.text_mode: got 'inputs'; did you mean 'input'?"),
     ],
@@ -287,6 +298,26 @@ def test_a_fault_names_key_value_and_what_is_allowed(text: str, fault: str | Non
         ('format = "json"', ".format: got 'json'; did you mean 'jsonl'?"),
         ('format = "vectors"\nshare = 0.5',
          ": format = 'vectors' needs 'paths', and share = 1: give fewer vectors"),
+        ('text = "{a"', ".text: got '{a'; '{' stands alone at character 1: a field is written"
+         " {field}, and braces themselves {{ and }}"),
+        ('text = ["a", "{}"]', ".text.1: got '{}'; '{}' names no field: write {field}, or {field?}"
+         " for one that may be missing"),
+        ('chat = "{role}"', f".chat: got '{{role}}'; {MESSAGE}"),
+        ('chat = "content"', f".chat: got 'content'; {MESSAGE}"),
+        ('chat = "{content} {x}"', f".chat: got '{{content}} {{x}}'; {MESSAGE}"),
+        ('roles = "user"', ".roles: got 'user'; a list or a table is needed"),
+        ("roles = []", ".roles: got []; it must not be empty"),
+        ("roles = { user = 3 }", ".roles.user: got 3; a text in quotes is needed"),
+        ("where = 3", ".where: got 3; a table is needed"),
+        ("where = { a = [] }", f".where: 'a': got []; {VALUE}"),
+        ("where = { a = { b = [[1]] } }", f".where: 'a.b': got [[1]]; {VALUE}"),
+        ("where = { a = {} }", f".where: 'a': got {{}}; {VALUE}"),
+        ("where = { a = nan }", f".where: 'a': got nan; {VALUE}"),
+        ("where = { a = 2026-01-01 }", f".where: 'a': got datetime.date(2026, 1, 1); {VALUE}"),
+        ('format = "vectors"\nwhere = { a = 1 }',
+         ": 'where' is of texts: leave it out with format = 'vectors'"),
+        ('format = "vectors"\nroles = ["user"]',
+         ": 'roles' is of texts: leave it out with format = 'vectors'"),
     ],
 )  # fmt: skip
 def test_faults_of_a_source(line: str, fault: str) -> None:
@@ -298,6 +329,55 @@ def test_faults_of_a_source(line: str, fault: str) -> None:
     others = SOURCE.replace('"web"', '"books"') + SOURCE.replace('"web"', '"code"')
     several = text.replace("[[sources]]", others + "[[sources]]")
     assert refused(several) == [f"corpus/mine.toml: sources.2{fault} (in the entry named 'web')"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        ("", ": give either 'path' or 'dataset'"),
+        ('path = "a.jsonl"\ndataset = "a"', ": give either 'path' or 'dataset'"),
+        ('path = "a.jsonl"\nsplit = "test"', ": 'split' is of a 'dataset', and a 'path' is given"),
+        ('path = "a.jsonl"\nrevision = "v1"',
+         ": 'revision' is of a 'dataset', and a 'path' is given"),
+        ('dataset = ""', ".dataset: got ''; it must not be empty"),
+        ('path = "a.jsonl"\ninput = "{a} }"',
+         ".input: got '{a} }'; '}' stands alone at character 5: a field is written {field},"
+         " and braces themselves {{ and }}"),
+        ('path = "a.jsonl"\ninput_output = "{input} {output}"',
+         ": 'input_output' is only used with text_mode = 'input_output'"),
+        ('path = "a.jsonl"\ntext_mode = "input_output"\ninput_output = "Q: {input}"',
+         ".input_output: got 'Q: {input}'; a template with {input} and {output} is needed"),
+        ('path = "a.jsonl"\nwhere = { a = 1 }\nvectors = "a.npy"',
+         ": leave out 'where', or 'vectors', which are of all rows"),
+        ('path = "a.jsonl"\nwhere = ["a"]', ".where: got ['a']; a table is needed"),
+    ],
+)  # fmt: skip
+def test_faults_of_a_benchmark(lines: str, fault: str) -> None:
+    text = f'{SHORT}[[benchmarks]]\nname = "quiz"\n{lines}\n{SOURCE}'
+    assert refused(text) == [f"corpus/mine.toml: benchmarks.0{fault}"]
+
+
+def test_conditions_on_nested_fields_have_dots() -> None:
+    spellings = ("{ meta.site = 'a', meta.n = [1, 2] }", "{ 'meta.site' = 'a', 'meta.n' = [1, 2] }")
+    manifests = [Manifest.parse(f"{WHOLE}where = {each}\n", "a") for each in spellings]
+    assert manifests[0].sources[0].where == {"meta.site": "a", "meta.n": (1, 2)}
+    assert manifests[0].hash == manifests[1].hash
+
+
+def test_values_keep_their_kinds() -> None:
+    where = Manifest.parse(WHOLE + "where = { a = [true, 1, 1.5, '1'] }\n", "a").sources[0].where
+    assert [type(value) for value in where["a"]] == [bool, int, float, str]  # type: ignore[union-attr]
+
+
+def test_keys_that_came_later_do_not_count_by_default() -> None:
+    old = {"name", "path", "item", "input", "output", "text_mode", "vectors"}
+    assert content_of(Benchmark(name="quiz", path="a")).keys() == old
+    assert not content_of(Source(name="web", paths=("a",))).keys() & {"chat", "roles", "where"}
+    spelled = WHOLE.replace(SOURCE, 'text_mode = "input_output"\n' + SOURCE)
+    joined = spelled.replace(SOURCE, 'input_output = "{input}\\n{output}"\n' + SOURCE)
+    assert Manifest.parse(joined, "a").hash == Manifest.parse(spelled, "a").hash
+    for key in ('chat = "{content}"', 'roles = ["user"]', "where = { a = 1 }"):
+        assert Manifest.parse(f"{WHOLE}{key}\n", "a").hash != Manifest.parse(WHOLE, "a").hash
 
 
 def test_vectors_need_paths() -> None:
