@@ -204,7 +204,9 @@ def test_an_unknown_key_anywhere_is_refused_and_named(block: str, key: str) -> N
 MESSAGE = "a template of one message is needed, with {content} and, if need be, {role}"
 VALUE = "a text, a number, true or false, or a list of these is needed"
 STORED = "stored = ['scan/vectors']\n"
-NEEDED = "at least one [[benchmarks]], and one [[sources]], folder in 'stored' or 'index' are needed"
+NEEDED = (
+    "at least one [[benchmarks]], and one [[sources]], folder in 'stored' or 'index' are needed"
+)
 ALONE = "'generated' stands alone: leave out benchmarks, sources, stored and index"
 
 
