@@ -88,7 +88,7 @@ def find_nearest(
         raise UsageError("text: is empty; give the text to search for")
     if not 1 <= k <= 10_000:
         raise UsageError(f"k: got {k:,}; allowed: 1 to 10,000")
-    index = VectorIndex.load(vectors) if (Path(vectors) / ABOUT).is_file() else None
+    index = VectorIndex.load(vectors) if (Path(vectors).expanduser() / ABOUT).is_file() else None
     stored = StoredVectors.load(vectors) if index is None else index.stored[0]
     at = Execution(device=device).on_device().device
     embedder = shared_embedder(stored.embedding(endpoint, api_key_env), at)

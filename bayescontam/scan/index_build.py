@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bayescontam._files import atomic_path, on_disk
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage, write_line
-from bayescontam._runs import claimed_folder, read_json, remove_files, write_json
+from bayescontam._runs import LOCK, claimed_folder, read_json, remove_files, write_json
 from bayescontam._text import printable
-from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.errors import DataError, UsageError
 from bayescontam.scan.sketch import places
 from bayescontam.scan.stored_vectors import StoredShard, StoredVectors, megabytes
 from bayescontam.scan.vector_index import (
     ABOUT,
     FORMAT,
     OCCURRENCE,
+    TABLES,
     TEXT,
     Ids,
     Matrix,
@@ -36,8 +36,8 @@ from bayescontam.scan.vector_index import (
 )
 
 Kind = Literal["flat", "ivf-sq8", "ivf-pq"]
-BEGUN = "building.json"
-"""What an unfinished index is made of."""
+BEGUN, TRAINED = "building.json", "trained.faiss"
+"""What an unfinished index is made of, and its lists without texts."""
 FLAT = 100_000
 """Texts up to which a pass over all is as fast as one wants."""
 CODES = 2**34
@@ -54,8 +54,8 @@ _BEST = 100
 """Nearest texts of each that are to be found."""
 _SAMPLE, _WEIGHT = 20_000, 64
 """Occurrences of the sample at least, and how many each of them stands for at most."""
-_PQ_LEAST = 10_000
-"""Texts below which the 256 codes of each part of a vector cannot be trained."""
+_LEAST = {"ivf-sq8": 100, "ivf-pq": 10_000}
+"""Texts below which lists, or the 256 codes of each part of a vector, cannot be trained."""
 
 
 def build_index(
@@ -146,34 +146,63 @@ def build_index(
     for each in stored:
         if folder.resolve().is_relative_to(each.folder.resolve()):
             raise UsageError(f"{printable(str(folder))}: lies among the vectors; choose another")
-    known = (folder / ABOUT).exists
-    with claimed_folder(folder, "index", "index", known), on_disk(folder):
+    _refuse_other_folder(folder)
+    with claimed_folder(folder, "index", "index", lambda: True), on_disk(folder):
         if not _finished(folder, key, replace):
             IndexBuild(folder, stored, kind, recall, progress).run(key)
     return VectorIndex.load(folder)
 
 
+def _refuse_other_folder(folder: Path) -> None:
+    """Refuse a folder with files and no index: what is replaced is removed."""
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if names - {LOCK} and _key_in(folder / ABOUT) is None and _key_in(folder / BEGUN) is None:
+        raise UsageError(
+            f"{printable(str(folder))}: holds files, and no index; --out needs a new or empty"
+            " folder, or that of an interrupted index"
+        )
+
+
+def _key_in(path: Path) -> dict[str, Any] | None:
+    """Return what an index is made of, finished or not; None where a file is none of an index."""
+    try:
+        content = read_json(path)
+        key = content["key"] if path.name == ABOUT else content
+        return key if isinstance(key, dict) and isinstance(key["stored"], list) else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def _finished(folder: Path, key: dict[str, Any], replace: bool) -> bool:
     """Return whether a folder has the index; clear it of another."""
-    try:
-        done = VectorIndex.load(folder).about["key"] if (folder / ABOUT).exists() else None
-    except DataError:
-        done = {}  # of which something is missing: made again
-    if done == key:
-        return True
-    if done and not replace:
+    done, lost = _key_in(folder / ABOUT), False
+    if done is not None:
+        try:
+            VectorIndex.load(folder)
+        except DataError:
+            if read_json(folder / ABOUT).get("format") != FORMAT and not replace:
+                raise
+            lost = True  # something of it: made again
+    if done is not None and done != key and not replace:
         changed = ", ".join(name for name in key if done.get(name) != key[name])
         raise UsageError(
             f"{printable(str(folder))}: holds a finished index, and this has changed since:"
             f" {changed}; choose another folder, or pass --replace to lose that index"
         )
+    if done == key and not lost:
+        _remove(folder, BEGUN, TRAINED)  # a kill may have left them
+        return True
     (folder / ABOUT).unlink(missing_ok=True)
-    begun = folder / BEGUN
-    if not begun.exists() or read_json(begun) != key:
-        for pattern in ("*.faiss", "*.npy", BEGUN):
-            remove_files(folder, pattern)
-        write_json(begun, key)
+    if lost or _key_in(folder / BEGUN) != key:
+        _remove(folder, "[0-9][0-9][0-9][0-9][0-9][0-9].faiss", TRAINED, BEGUN)
+        _remove(folder, *(f"{name}.npy" for name in TABLES))
+        write_json(folder / BEGUN, key)
     return False
+
+
+def _remove(folder: Path, *patterns: str) -> None:
+    for pattern in patterns:
+        remove_files(folder, pattern)
 
 
 @dataclass(frozen=True)
@@ -202,11 +231,10 @@ class IndexBuild:
             "weight": weight, "blocks": blocks, "probes": 0, "faiss": faiss_module().__version__,
         }  # fmt: skip
         measured = self._measure(about)
-        files = [*blocks, *(f"{name}.npy" for name in ("texts", "occurrences", "sample_rows"))]
-        sizes = {name: (self.folder / name).stat().st_size for name in [*files, "sample.npy"]}
+        files = [*blocks, *(f"{name}.npy" for name in TABLES)]
+        sizes = {name: (self.folder / name).stat().st_size for name in files}
         write_json(self.folder / ABOUT, about | measured | {"sizes": sizes})
-        (self.folder / BEGUN).unlink()
-        (self.folder / "trained.faiss").unlink()
+        _remove(self.folder, BEGUN, TRAINED)
 
     @cached_property
     def shards(self) -> list[StoredShard]:
@@ -222,6 +250,11 @@ class IndexBuild:
     def texts(self) -> NDArray[Any]:
         """Distinct texts, as in the index."""
         return np.load(self.folder / "texts.npy", mmap_mode="r")
+
+    @property
+    def _held_out(self) -> int:
+        """Texts of the highest hashes, that recall is measured with."""
+        return min(_HELD_OUT, len(self.texts) // 2)
 
     def _place(self, vectors: StoredVectors) -> dict[str, str]:
         """Return where vectors are; all folders may be moved together."""
@@ -239,13 +272,9 @@ class IndexBuild:
         rows = rows[order]
         new = np.flatnonzero(np.diff(rows["chunk"], prepend=rows["chunk"][:1] ^ np.uint64(1)))
         number = np.repeat(np.arange(len(new)), np.diff(new, append=len(rows)))
-        pairs = np.stack([number, rows["stratum"]], axis=1)
-        if (np.diff(new, append=len(rows)) > 1).any():
-            pairs, copies = np.unique(pairs, axis=0, return_counts=True)
-        else:
-            copies = np.ones(len(pairs), np.int64)
+        pairs, copies = np.unique(number * len(strata) + rows["stratum"], return_counts=True)
         occurrences = np.empty(len(pairs), OCCURRENCE)
-        occurrences["text"], occurrences["stratum"] = pairs.T
+        occurrences["text"], occurrences["stratum"] = np.divmod(pairs, len(strata))
         occurrences["copies"] = copies
         texts = np.empty(len(new), TEXT)
         for name in ("chunk", "first", "where", "vector"):
@@ -264,16 +293,13 @@ class IndexBuild:
         at = 0
         with progress_bar(self.progress, "list", len(rows), "chunks") as advance:
             for number, shard in enumerate(self.shards):
-                columns = ["hash", "first", "vector", "source", "stratum"]
-                table = pq.read_table(f"{shard.path}.parquet", columns=columns).to_pandas()
-                if len(table) != shard.size:
-                    problem = f"holds {len(table):,} chunks; {shard.size:,} were written"
-                    raise DataError([Fault(f"{shard.path}.parquet", problem)])
+                table, _ = shard.table()
                 part = rows[at : at + len(table)]
                 part["chunk"], part["first"] = table["hash"], table["first"]
                 part["where"] = places(number, np.arange(len(table)))
                 part["vector"] = places(number, table["vector"].to_numpy())
-                for name, own in table.groupby(["source", "stratum"]).indices.items():
+                groups: Any = table.groupby(["source", "stratum"]).indices
+                for name, own in groups.items():
                     part["stratum"][own] = strata.setdefault(name, len(strata))
                 at += len(table)
                 advance(len(table))
@@ -288,10 +314,10 @@ class IndexBuild:
         texts, dims = len(self.texts), self.dims
         if self.kind != "auto":
             chosen: Any = self.kind
-            if chosen == "ivf-pq" and texts < _PQ_LEAST:
+            if texts < (least := _LEAST.get(chosen, 1)):
                 raise UsageError(
-                    f"kind: 'ivf-pq' cannot be trained on {texts:,} texts, it needs"
-                    f" {_PQ_LEAST:,}; choose 'flat' or 'ivf-sq8'"
+                    f"kind: {chosen!r} cannot be trained on {texts:,} texts, it needs {least:,};"
+                    " choose 'flat'"
                 )
             return chosen, "as chosen"
         if texts <= FLAT:
@@ -317,8 +343,12 @@ class IndexBuild:
         drawn["copies"] = hits[hits > 0]
         drawn = drawn[np.argsort(drawn["stratum"], kind="stable")]
         path = self.folder / "sample.npy"
-        kind = np.load(self.shards[0].name, mmap_mode="r").dtype
+        kinds = {np.load(shard.name, mmap_mode="r").dtype for shard in self.shards}
+        kind = np.result_type(*kinds)
         with atomic_path(path) as temporary:
+            with temporary.open("wb") as file:
+                # Otherwise a disk that fills up ends the process, not the writing.
+                os.posix_fallocate(file.fileno(), 0, len(drawn) * self.dims * kind.itemsize)
             sample = np.lib.format.open_memmap(
                 temporary, "w+", kind, shape=(len(drawn), self.dims), version=(1, 0)
             )
@@ -338,14 +368,14 @@ class IndexBuild:
 
     def _train(self, kind: Kind) -> Any:
         """Return the empty index, whose lists are trained on the texts of the lowest hashes."""
-        faiss, path, texts = faiss_module(), self.folder / "trained.faiss", len(self.texts)
+        faiss, path, texts = faiss_module(), self.folder / TRAINED, len(self.texts)
         if path.exists():
             return faiss.read_index(str(path))
         if kind == "flat":
             index = faiss.index_factory(self.dims, "IDMap,SQfp16", faiss.METRIC_INNER_PRODUCT)
             size = 0
         else:
-            room = min(_TRAINING // (4 * self.dims), max(texts - _HELD_OUT, texts // 2))
+            room = min(_TRAINING // (4 * self.dims), texts - self._held_out)
             lists = 2 ** round(np.log2(max(1, 4 * texts**0.5)))
             lists = int(max(1, min(lists, room // _PER_LIST[0])))
             size = min(room, lists * _PER_LIST[1])
@@ -359,7 +389,7 @@ class IndexBuild:
         with stage(self.progress, "training"):
             index.train(self._gathered(np.arange(size)))
         with atomic_path(path) as temporary:
-            faiss.write_index(index, str(temporary))
+            _write(faiss, index, temporary)
         return index
 
     def _gathered(self, ids: Ids) -> Matrix:
@@ -401,10 +431,13 @@ class IndexBuild:
         """Return how many lists are to be searched, and the recall that they have."""
         index = VectorIndex(self.folder, about)
         last = len(self.texts)
-        ids = np.arange(max(0, last - _HELD_OUT), last)
+        ids = np.arange(last - self._held_out, last)
         best = min(_BEST, last - 1)
         if best < 1:
-            return {"probes": 1, "recall": {"k": 0, "queries": 0, "measured": [[1, 1.0]]}}
+            return {
+                "probes": 1, "lists": index.lists,
+                "recall": {"k": 0, "queries": 0, "goal": self.recall, "measured": [[1, 1.0]]},
+            }  # fmt: skip
         queries = self._gathered(ids)
         least = self._exact(queries, ids, best)
         lists, size = index.lists, candidates(best, about["weight"])

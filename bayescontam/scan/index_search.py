@@ -15,6 +15,7 @@ from scipy.stats import beta
 
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
+from bayescontam.errors import DataError, Fault
 from bayescontam.scan.search import Queries
 from bayescontam.scan.sketch import (
     BINS,
@@ -58,16 +59,25 @@ class SampledSketch(Sketch):
         return rows[bins_of(rows["cosine"].copy()) >= lowest][: self._within(size)]
 
     @property
-    def recall(self) -> tuple[float, float, float]:
-        """Share of the best matches that were found, and its 95 % interval (Jeffreys)."""
+    def recall(self) -> tuple[float, float, float] | None:
+        """Share of the best matches that were found, and its 95 % interval (Jeffreys).
+
+        None where no best match is in the sample.
+        """
+        if not self.found + self.missed:
+            return None
         low, high = beta.ppf([0.025, 0.975], self.found + 0.5, self.missed + 0.5)
-        return self.found / max(1, self.found + self.missed), float(low), float(high)
+        return self.found / (self.found + self.missed), float(low), float(high)
 
 
 def search_index(
     index: VectorIndex, queries: Queries, search: Search, progress: bool
 ) -> SampledSketch:
     """Search an index for all items."""
+    there, wanted = index.about["dims"], queries.vectors.shape[1]
+    if there != wanted:
+        problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
+        raise DataError([Fault(str(index.folder), problem)])
     unit, keep = units(queries.vectors), max(search.top_k, search.tail_size)
     ids, cosines = _nearest(index, unit, candidates(keep, index.weight), progress)
     counts, offsets, matches = _matches(index, ids, cosines)
@@ -227,12 +237,13 @@ def _tails(
     low = (entries["chunk"] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     stays = _priorities(low, np.uint32(0)) < 2**32 / np.minimum(entries["copies"], index.weight)
     floor = (lowest - BINS // 2) / (BINS // 2) - _CLOSE
-    missed, parts = 0, []
+    missed, parts, total = 0, [], len(index.texts)
+    known = (np.arange(len(ids))[:, None] * total + ids)[ids >= 0]
     for at in range(0, len(row), _PIECE):
         here = slice(at, at + _PIECE)
         scores = _products(unit, units(index.sample[row[here]]))
-        nearer = np.stack((scores > least[:, None] + _CLOSE).nonzero(), axis=1)
-        missed += sum(text[at + column] not in ids[query] for query, column in nearer)
+        near, of = (scores > least[:, None] + _CLOSE).nonzero()
+        missed += int((~np.isin(near * total + text[at + of], known)).sum())
         query, column = (stays[here] & (scores >= floor[:, None])).nonzero()
         matches = entries[at + column]
         matches["cosine"] = scores[query, column]

@@ -243,7 +243,7 @@ def _index_record(sketch: Sketch) -> dict[str, Any]:
     if not isinstance(sketch, SampledSketch):
         return {}
     index = sketch.index
-    recall, low, high = sketch.recall
+    recall, low, high = sketch.recall or (None, None, None)
     return {
         "index": {
             "folder": str(index.folder),

@@ -190,15 +190,20 @@ class StoredShard:
 
     def chunks(self, number: int, embedder: object) -> Iterator[Chunks]:
         """Give the chunks of each stratum with their vectors."""
+        table, vectors = self.table(mapped=False)
+        table["row"] = np.arange(len(table))
+        yield from divided(table.sort_values("first", kind="stable"), vectors, number)
+
+    def table(self, *, mapped: bool = True) -> tuple[pd.DataFrame, NDArray[Any]]:
+        """Return what a search needs of the chunks, and the vectors, in memory or on disk."""
         with _reading(self.name):
-            vectors = np.load(self.name)
+            vectors = np.load(self.name, mmap_mode="r" if mapped else None)
         table = self._columns("source", "stratum", "hash", "first", "vector").to_pandas()
         if len(table) != self.size or table["vector"].max() >= len(vectors):
             there = f"{len(table):,} chunks with {len(vectors):,} vectors"
             problem = f"holds {there}; {self.size:,} were written: it is cut short or changed"
             raise DataError([Fault(self.name, problem)], _ADVICE)
-        table["row"] = np.arange(len(table))
-        yield from divided(table.sort_values("first", kind="stable"), vectors, number)
+        return table, vectors
 
     def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         """Return `DESCRIBED` and ``text`` of some rows."""

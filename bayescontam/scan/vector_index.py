@@ -24,6 +24,7 @@ from bayescontam._runs import read_json
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.sketch import ENTRY, split_places
 from bayescontam.scan.sources import reason_of
+from bayescontam.scan.stored_vectors import ABOUT as VECTORS
 from bayescontam.scan.stored_vectors import StoredShard, StoredVectors
 
 ABOUT = "index.json"
@@ -42,10 +43,12 @@ TEXT = np.dtype(
 `start` the first of its rows in the table of occurrences."""
 OCCURRENCE = np.dtype([("text", "<i8"), ("stratum", "<i4"), ("copies", "<i8")])
 """A text in a stratum; of a sample, `copies` counts those of its occurrences that were drawn."""
-_FILES = ("texts", "occurrences", "sample", "sample_rows")
+TABLES = ("texts", "occurrences", "sample_rows", "sample")
+"""Tables in files of their own (``.npy``)."""
 _NEEDED = {
-    "format": int, "stored": list, "embedder": dict, "kind": str, "texts": int, "dims": int,
-    "blocks": list, "probes": int, "weight": int, "strata": list, "sizes": dict, "recall": dict,
+    "format": int, "key": dict, "stored": list, "embedder": dict, "kind": str, "texts": int,
+    "dims": int, "blocks": list, "probes": int, "weight": int, "strata": list, "sizes": dict,
+    "recall": dict,
 }  # fmt: skip
 """What ``index.json`` has."""
 _ADVICE = "Give the folder that 'bayescontam index VECTORS --out FOLDER' wrote."
@@ -144,19 +147,19 @@ class VectorIndex:
         """
         found = []
         for entry in self.about["stored"]:
-            # Moved together with the index they are found beside it.
-            beside = Path(os.path.normpath(self.folder / entry["beside"]))
-            folder = next((p for p in (Path(entry["folder"]), beside) if p.is_dir()), None)
-            if folder is None:
-                problem = f"its vectors were in {entry['folder']}, and are not there any more"
-                raise DataError(
-                    [Fault(str(self.folder), problem)], "Move them back, or build anew."
-                )
-            vectors = StoredVectors.load(folder)
-            if vectors.key != entry["key"]:
-                problem = f"the vectors in {folder} have changed since it was built"
+            # Moved or copied together with the index they are found beside it.
+            beside = Path(os.path.normpath(self.folder / entry.get("beside", "")))
+            places = [p for p in (beside, Path(entry.get("folder", ""))) if (p / VECTORS).is_file()]
+            if not places:
+                problem = f"its vectors were in {entry.get('folder')}, and are not there any more"
+                advice = "Move them back, or build the index again."
+                raise DataError([Fault(str(self.folder), problem)], advice)
+            loaded = map(StoredVectors.load, places)
+            same = next((each for each in loaded if each.key == entry.get("key")), None)
+            if same is None:
+                problem = f"the vectors in {places[0]} have changed since it was built"
                 raise DataError([Fault(str(self.folder), problem)], "Build the index again.")
-            found.append(vectors)
+            found.append(same)
         return found
 
     @cached_property
@@ -226,14 +229,20 @@ class VectorIndex:
     def candidates(self, queries: Matrix, size: int, probes: int | None = None) -> Ids:
         """Return texts that FAISS finds nearest, dims (query, text); -1 where there are no more.
 
-        `probes` is the number of lists that are searched; default: that with the measured recall.
+        `probes` is the number of lists that are searched; default: that with the measured recall,
+        or as many more as hold so many texts.
         """
         whole, blocks = self._blocks
-        if self.about["kind"] != "flat":
-            for block in blocks:
-                block.nprobe = self.about["probes"] if probes is None else probes
-        ids: Ids = whole.search(queries, min(size, self.about["texts"]))[1]
-        return ids
+        size = min(size, self.about["texts"])
+        at = self.about["probes"] if probes is None else probes
+        while True:
+            if self.about["kind"] != "flat":
+                for block in blocks:
+                    block.nprobe = at
+            ids: Ids = whole.search(queries, size)[1]
+            if probes is not None or at >= self.lists or (ids >= 0).all():
+                return ids
+            at = min(2 * at, self.lists)
 
     def nearest(self, queries: Matrix, size: int, probes: int | None = None) -> tuple[Ids, Matrix]:
         """Return candidates and their exact cosines, dims (query, text), the nearest first.
@@ -294,8 +303,11 @@ def pieces(
     for part, shard in enumerate(shards):
         own = slice(starts[part], starts[part + 1])
         if own.stop > own.start:
-            vectors = np.load(shard.name, mmap_mode="r")
-            yield part, chosen[own], vectors[row[own]]
+            vectors = np.load(shard.name, mmap_mode="r")[row[own]]
+            if not np.isfinite(vectors).all():
+                odd = int(row[own][~np.isfinite(vectors).all(axis=1)][0])
+                raise DataError([Fault(shard.name, "the vector is not finite", row=odd + 1)])
+            yield part, chosen[own], vectors
 
 
 def candidates(top_k: int, weight: int) -> int:

@@ -245,7 +245,7 @@ def test_a_full_disk_loses_nothing(
     def full(faiss: Any, block: Any, path: Path) -> None:
         nonlocal calls
         calls += 1
-        if calls == 2:
+        if calls == 3:  # lists first, then blocks
             raise OSError(28, "No space left on device", str(path))
         write(faiss, block, path)
 
@@ -256,7 +256,7 @@ def test_a_full_disk_loses_nothing(
     assert (out / "000000.faiss").exists()
     assert not list(out.glob(".*.part"))
     build_index(made / "vectors", out, kind="ivf-sq8")
-    assert calls > 2
+    assert calls > 3
 
 
 def test_the_writer_raises_what_the_disk_raises(index: VectorIndex) -> None:
@@ -280,6 +280,77 @@ def test_a_finished_index_is_returned_and_another_is_refused(
     assert flat.about["recall"]["measured"] == [[1, 1.0]]
 
 
+def test_files_of_others_are_left_alone(made: Path, index: VectorIndex, tmp_path: Path) -> None:
+    for name, text in (("index.json", '{"my": 1}'), (".lock", "")):
+        folder = tmp_path / name.strip(".")
+        folder.mkdir()
+        (folder / name).write_text(text)
+        (folder / "mine.npy").write_bytes(b"mine")
+        with pytest.raises(UsageError, match="holds files, and no index; --out needs a new"):
+            build_index(made / "vectors", folder)
+        assert sorted(path.name for path in folder.iterdir()) == sorted([name, "mine.npy"])
+    out = Path(shutil.copytree(index.folder, tmp_path / "index"))
+    about = json.loads((out / ABOUT).read_text("utf-8"))
+    (out / ABOUT).write_text(json.dumps(about | {"format": 99}))
+    with pytest.raises(DataError, match="use a newer bayescontam"):
+        build_index(made / "vectors", out, kind="ivf-sq8", recall=0.97)
+    (out / ABOUT).write_text(json.dumps(about))
+    (out / "texts.npy").unlink()
+    with pytest.raises(UsageError, match="this has changed since: kind"):
+        build_index(made / "vectors", out, kind="flat", recall=0.97)
+    (out / "own.npy").write_bytes(b"mine")
+    build_index(made / "vectors", out, kind="ivf-sq8", recall=0.97)
+    assert (out / "own.npy").exists()
+
+
+def test_as_many_lists_are_searched_as_hold_what_is_wanted(index: VectorIndex) -> None:
+    ids, _ = index.nearest(drawn_vectors(3, seed=5), TEXTS)
+    assert ids.shape == (3, TEXTS)
+    assert (np.sort(ids, axis=1) == np.arange(TEXTS)).all()
+
+
+def test_vectors_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "vectors", 200)
+    path = tmp_path / "vectors" / "000000.npy"
+    vectors = np.load(path)
+    vectors[17, 3] = np.nan
+    np.save(path, vectors)
+    for kind in ("flat", "ivf-sq8"):
+        with pytest.raises(DataError, match=r"000000\.npy: row 18: the vector is not finite"):
+            build_index(tmp_path / "vectors", tmp_path / kind, kind=kind)  # type: ignore[arg-type]
+
+
+def test_the_sample_has_the_precision_of_the_vectors(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "half", 90)
+    write_vectors(tmp_path / "whole", 60)
+    path = tmp_path / "whole" / "000000.npy"
+    np.save(path, np.load(path).astype("<f4") * np.float32(1e6))
+    about = json.loads((tmp_path / "whole" / "vectors.json").read_text("utf-8"))
+    about["parts"][0]["bytes"] = path.stat().st_size
+    (tmp_path / "whole" / "vectors.json").write_text(json.dumps(about))
+    built = build_index([tmp_path / "half", tmp_path / "whole"], tmp_path / "index")
+    assert built.sample.dtype == np.float32
+    assert np.isfinite(built.sample).all()
+
+
+@pytest.mark.parametrize("texts", [1, 2, 99])
+def test_few_texts_are_enough_for_a_flat_index(tmp_path: Path, texts: int) -> None:
+    write_vectors(tmp_path / "vectors", texts, copies=1)
+    built = build_index(tmp_path / "vectors", tmp_path / "index")
+    assert built.lists == 1
+    ids, _ = built.nearest(drawn_vectors(1, seed=5), 5)
+    assert ids.shape == (1, min(5, texts))
+    with pytest.raises(UsageError, match=r"'ivf-sq8' cannot be trained on .* it needs 100; choose"):
+        build_index(tmp_path / "vectors", tmp_path / "lists", kind="ivf-sq8")
+
+
+def test_items_of_other_dimensions_are_refused(made: Path, index: VectorIndex) -> None:
+    np.save(made / "wide.npy", drawn_vectors(ITEMS, seed=7, dims=48))
+    given = "path = 'items.jsonl'\nvectors = 'wide.npy'"
+    with pytest.raises(DataError, match="has 32 dimensions, the items have 48"):
+        scan(looking_in(f"index = '{index.folder}'", benchmark=given), made / "x", base=made)
+
+
 @pytest.fixture
 def moved(made: Path, index: VectorIndex, tmp_path: Path) -> Path:
     """Return a copy of the index with its vectors, which a test may spoil."""
@@ -292,6 +363,14 @@ def moved(made: Path, index: VectorIndex, tmp_path: Path) -> Path:
 
 
 def test_index_and_vectors_may_be_moved_together(moved: Path) -> None:
+    index = VectorIndex.load(moved)
+    assert index.stored[0].folder == moved.parent / "vectors"
+    # A copy prefers what was copied with it.
+    about = json.loads((moved / ABOUT).read_text("utf-8"))
+    about["stored"][0]["folder"] = str(moved.parent / "first")
+    shutil.copytree(moved.parent / "vectors", moved.parent / "first")
+    (moved.parent / "first" / "vectors.json").write_text("{}")
+    (moved / ABOUT).write_text(json.dumps(about))
     index = VectorIndex.load(moved)
     assert index.stored[0].folder == moved.parent / "vectors"
     query = drawn_vectors(2, seed=3)
