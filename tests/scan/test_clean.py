@@ -278,7 +278,7 @@ def test_an_interrupted_call_resumes_by_file(
             write_clean(found, out, above_cosine=LIMIT, **HERE)
     assert not out.exists()
     # As a worker leaves it that is killed while it writes.
-    [files] = tmp_path.glob(".clean.part/work/clean-*/result/files")
+    [files] = (tmp_path / ".clean.part" / "work").glob("clean-*/result/files")
     (files / "web").mkdir(exist_ok=True)
     (files / "web" / ".c.jsonl.zst.abcdefgh.part").write_bytes(b"half")
     with pytest.MonkeyPatch.context() as patch:
