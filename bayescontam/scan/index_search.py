@@ -88,11 +88,16 @@ def search_index(
     )  # fmt: skip
     with progress_bar(progress, "sample", len(index.sample_rows), "chunks") as advance:
         for stratum, first, last in _segments(index):
-            known = _in_sample(index, ids, first, last)
+            known, sampled = _in_sample(index, ids, first, last), np.zeros_like(counts)
             for at in range(first, last, _PIECE):
                 rows = slice(at, min(at + _PIECE, last))
-                _add_sampled(sketch, stratum, index, queries.benchmarks, unit, rows, known)
+                _add_sampled(sampled, index, unit, rows, known)
                 advance(rows.stop - at)
+            sampled *= index.weight
+            sketch.estimated += sampled
+            for benchmark in np.unique(queries.benchmarks):
+                own = sampled[queries.benchmarks == benchmark].sum(axis=0)
+                sketch.strata[stratum][benchmark] += own
     sketch.counts += sketch.estimated
     # What is nearer than the last of the best matches was to be found.
     best = ids[:, : search.top_k]
@@ -104,24 +109,18 @@ def search_index(
 
 
 def _add_sampled(
-    sketch: SampledSketch,
-    stratum: Stratum,
+    counts: NDArray[np.int64],
     index: VectorIndex,
-    benchmarks: NDArray[np.int64],
     unit: Matrix,
     rows: slice,
     known: tuple[Ids, Ids],
 ) -> None:
     """Count the cosines of sampled rows, except with the queries that found them (`known`)."""
-    counts = np.zeros_like(sketch.estimated)
     hits = np.asarray(index.sample_rows["copies"][rows])
     scores = _counted(unit, units(index.sample[rows]), hits, counts)
     here = (known[1] >= rows.start) & (known[1] < rows.stop)
     query, column = known[0][here], known[1][here] - rows.start
     np.subtract.at(counts, (query, bins_of(scores[query, column])), hits[column])
-    counts *= index.weight
-    sketch.estimated += counts
-    np.add.at(sketch.strata[stratum], benchmarks, counts)
 
 
 def _nearest(index: VectorIndex, unit: Matrix, size: int, progress: bool) -> tuple[Ids, Matrix]:
