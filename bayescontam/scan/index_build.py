@@ -17,10 +17,9 @@ from bayescontam._runs import LOCK, claimed_folder, read_json, remove_files, wri
 from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
 from bayescontam.scan.sketch import places
-from bayescontam.scan.stored_vectors import StoredShard, StoredVectors, megabytes
+from bayescontam.scan.stored_vectors import FORMAT, StoredShard, StoredVectors, megabytes
 from bayescontam.scan.vector_index import (
     ABOUT,
-    FORMAT,
     OCCURRENCE,
     TABLES,
     TEXT,

@@ -8,7 +8,7 @@ file. ``vectors.json`` says what they were made of; it is written last.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +36,8 @@ Precision = Literal["fp16", "fp32"]
 VECTORS = "vectors"
 """Folder of a scan's vectors, in that of the scan."""
 ABOUT = "vectors.json"
+FORMAT = 1
+"""Of stored vectors, and of their indexes."""
 _TYPES: dict[Precision, np.dtype[Any]] = {"fp16": np.dtype("<f2"), "fp32": np.dtype("<f4")}
 _PART = 65_536
 """Chunks of a part at least, but of the last: fewer, larger files, and 50 MB in memory."""
@@ -129,7 +131,7 @@ class VectorStore:
                 _join(names, whole / task_name(number))
                 for number, names in enumerate(self._groups(sizes))
             ]
-            write_json(whole / ABOUT, {"format": 1, "parts": parts, **about})
+            write_json(whole / ABOUT, {"format": FORMAT, "parts": parts, **about})
             shutil.rmtree(target, ignore_errors=True)
             whole.rename(target)
 
@@ -254,19 +256,11 @@ class StoredVectors:
             If it holds none, or a file is missing or cut short.
         """
         folder = expanded(Path(base).absolute(), os.fspath(path))
-        record = folder / ABOUT
-        if not record.is_file():
-            what = f"lacks {ABOUT}" if folder.is_dir() else "is no folder"
-            raise DataError([Fault(str(path), f"holds no stored vectors: {what}")], _ADVICE)
-        try:
-            about = read_json(record)
-        except ValueError as error:
-            raise DataError([Fault(str(record), f"is not JSON ({error})")], _ADVICE) from error
-        if isinstance(about, dict) and isinstance(about.get("format"), int) and about["format"] > 1:
-            problem = f"has format {about['format']}; 1 is known: use a newer bayescontam"
-            raise DataError([Fault(str(record), problem)])
-        if lacking := _lacking(about):
-            raise DataError([Fault(str(record), f"lacks '{lacking}': it was changed")], _ADVICE)
+        about = checked_record(path, folder / ABOUT, "stored vectors", _NEEDED, _ADVICE)
+        parts = about["parts"]
+        if not (parts and all(_has(part, _OF_PART) for part in parts)):
+            problem = "lacks 'parts': it was changed"
+            raise DataError([Fault(str(folder / ABOUT), problem)], _ADVICE)
         found = cls(folder, about)
         found._check_files()
         return found
@@ -370,16 +364,25 @@ def embedder_differences(before: dict[str, Any], here: dict[str, Any], what: str
     )
 
 
-def _lacking(about: Any) -> str:
-    """Return what a record of vectors lacks, or has of another type."""
-    if not isinstance(about, dict):
-        return "format"
-    for name, kind in _NEEDED.items():
-        if not isinstance(about.get(name), kind):
-            return name
-    parts = about["parts"]
-    whole = all(
-        isinstance(part, dict) and all(isinstance(part.get(n), k) for n, k in _OF_PART.items())
-        for part in parts
-    )
-    return "" if parts and whole else "parts"
+def checked_record(
+    given: str | os.PathLike[str], path: Path, what: str, needed: Mapping[str, type], advice: str
+) -> dict[str, Any]:
+    """Read what a folder, `given` by the user, has and is of; `needed` are keys and their types."""
+    if not path.is_file():
+        lacking = f"lacks {path.name}" if path.parent.is_dir() else "is no folder"
+        raise DataError([Fault(str(given), f"holds no {what}: {lacking}")], advice)
+    try:
+        about = read_json(path)
+    except ValueError as error:
+        raise DataError([Fault(str(path), f"is not JSON ({error})")], advice) from error
+    if isinstance(about, dict) and isinstance(n := about.get("format"), int) and n > FORMAT:
+        problem = f"has format {n}; {FORMAT} is known: use a newer bayescontam"
+        raise DataError([Fault(str(path), problem)])
+    if lost := next((name for name in needed if not _has(about, {name: needed[name]})), ""):
+        raise DataError([Fault(str(path), f"lacks '{lost}': it was changed")], advice)
+    return dict(about)
+
+
+def _has(table: Any, needed: Mapping[str, type]) -> bool:
+    """Return whether a table of JSON has some keys, of these types."""
+    return isinstance(table, dict) and all(isinstance(table.get(n), k) for n, k in needed.items())

@@ -20,15 +20,13 @@ from numpy.typing import NDArray
 
 from bayescontam._files import sha256
 from bayescontam._optional import require
-from bayescontam._runs import read_json
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.sketch import ENTRY, split_places
 from bayescontam.scan.sources import reason_of
 from bayescontam.scan.stored_vectors import ABOUT as VECTORS
-from bayescontam.scan.stored_vectors import StoredShard, StoredVectors
+from bayescontam.scan.stored_vectors import StoredShard, StoredVectors, checked_record
 
 ABOUT = "index.json"
-FORMAT = 1
 TEXT = np.dtype(
     [
         ("chunk", "<u8"),
@@ -100,20 +98,7 @@ class VectorIndex:
             If it holds none, a file is missing or cut short, or its vectors are others or gone.
         """
         folder = Path(base).absolute() / Path(path).expanduser()
-        record = folder / ABOUT
-        if not record.is_file():
-            what = f"lacks {ABOUT}" if folder.is_dir() else "is no folder"
-            raise DataError([Fault(str(path), f"holds no finished index: {what}")], _ADVICE)
-        try:
-            about = read_json(record)
-        except ValueError as error:
-            raise DataError([Fault(str(record), f"is not JSON ({error})")], _ADVICE) from error
-        if isinstance(about, dict) and isinstance(n := about.get("format"), int) and n > FORMAT:
-            problem = f"has format {n}; {FORMAT} is known: use a newer bayescontam"
-            raise DataError([Fault(str(record), problem)])
-        for name, kind in _NEEDED.items():
-            if not isinstance(about, dict) or not isinstance(about.get(name), kind):
-                raise DataError([Fault(str(record), f"lacks '{name}': it was changed")], _ADVICE)
+        about = checked_record(path, folder / ABOUT, "finished index", _NEEDED, _ADVICE)
         found = cls(folder, about)
         found._check_files()
         return found
