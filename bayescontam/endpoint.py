@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from bayescontam._optional import require
 from bayescontam._progress import Advance, progress_bar
@@ -146,6 +147,9 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, openai.APIConnectionError):
         return Failure(CONNECTION, f"{text} ({printable(str(error.__cause__), 200)})", again=True)
     if isinstance(error, openai.APIStatusError):
+        if 300 <= error.status_code < 400:
+            to = printable(error.response.headers.get("location", ""), 200)
+            text = f"it redirects to {to}; give that address"
         again = error.status_code in _AGAIN or error.status_code >= 500
         wait = _retry_after(error.response.headers.get("retry-after"))
         if error.code == "content_filter":
@@ -326,12 +330,18 @@ class Caller:
         self.endpoint, self.answered = endpoint, answered
         self._budget, self._names = budget, names
         self._form: int | None = None  # how JSON is requested, once that is known to work
-        self._client = require("openai", "scan").AsyncOpenAI(
+        library = require("openai", "scan")
+        self._client = library.AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or "none",  # the client insists on one
             timeout=endpoint.timeout,
             max_retries=0,  # every call is ours to count
+            # Texts go where the user sends them, and nowhere else.
+            http_client=library.DefaultAsyncHttpxClient(follow_redirects=False),
         )
+        if urlsplit(endpoint.base_url).hostname != "api.openai.com":
+            # From the environment, and of no concern to others.
+            self._client.organization = self._client.project = None
 
     async def ask[AnswerT](self, request: Request[AnswerT]) -> AnswerT | Failure:
         """Return the model's answer, or why there is none after all retries."""
@@ -481,11 +491,18 @@ def key_in(variable: str, usual: str, option: str) -> str:
     Raises
     ------
     UsageError
-        If another variable was named, by `option`, and is not set.
+        If another variable was named, by `option`, and is not set, or a key cannot be sent.
     """
     if variable not in os.environ and variable != usual:
         raise UsageError(f"{option}: no environment variable '{printable(variable)}'; set it")
-    return os.environ.get(variable, "")
+    key = os.environ.get(variable, "").strip()
+    # Otherwise the client would show it, spelt in another way, in its complaint.
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(
+            f"{option}: the key in the environment variable '{printable(variable)}' has characters"
+            " that cannot be sent; set it anew"
+        )
+    return key
 
 
 def _forms(schema: dict[str, Any] | None) -> tuple[Mapping[str, Any], ...]:

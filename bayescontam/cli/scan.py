@@ -370,7 +370,10 @@ def _embedding(
     from bayescontam.scan.vector_index import VectorIndex
 
     stored = StoredVectors.load(folders[0]) if index is None else VectorIndex.load(index).stored[0]
-    return stored.embedding(endpoint, api_key_env).model_dump(exclude_defaults=True)
+    found = stored.embedding(endpoint, api_key_env)
+    # The name of a served model is needed even if it is that of the default.
+    named = {} if endpoint is None else {"model": found.model}
+    return found.model_dump(exclude_defaults=True) | named
 
 
 @corpora_app.command("list", epilog="Example: bayescontam corpora list")

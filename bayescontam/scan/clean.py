@@ -97,9 +97,12 @@ class CleanCorpus:
             what = f"lacks {RECORD}" if path.is_dir() else "is no folder"
             raise DataError([Fault(str(folder), f"holds no clean corpus: {what}")], advice)
         try:
-            return cls(path, read_json(path / RECORD))
+            record = read_json(path / RECORD)
         except ValueError as error:
             raise DataError([Fault(str(path / RECORD), f"is not JSON ({error})")]) from error
+        if not isinstance(record, dict):
+            raise DataError([Fault(str(path / RECORD), "is no record of a clean corpus")])
+        return cls(path, record)
 
     @cached_property
     def dropped(self) -> pd.DataFrame:
@@ -141,6 +144,11 @@ def check_sources(manifest: Manifest) -> None:
             "--write-clean: copies the files of a corpus, and stored vectors come without them;"
             " scan the corpus itself (--corpus, or [[sources]] of a manifest)"
         )
+    if manifest.embedding.endpoint is not None:
+        raise UsageError(
+            "--write-clean: is not made for an embedder at an endpoint, whose budget and replies"
+            " it does not know; scan with an embedder that is loaded here"
+        )
     for source in manifest.sources:
         name = f"--write-clean: source '{printable(source.name, 60)}'"
         if source.dataset is not None:
@@ -167,19 +175,38 @@ def check_sources(manifest: Manifest) -> None:
 def check_place(out: Path, scan: Path, manifest: Manifest, base: Path) -> None:
     """Raise a `UsageError` for a folder with other files, or in that of the scan or the corpus."""
     shown, place = printable(str(out)), Path(os.path.normpath(out.absolute()))
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{shown}: is a file; --write-clean needs a folder that is new or empty")
-    if out.is_dir() and any(out.iterdir()) and not (out / RECORD).is_file():
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        what = "a link" if out.is_symlink() else "a file"
+        raise UsageError(f"{shown}: is {what}; --write-clean needs a folder that is new or empty")
+    if place == Path.cwd() or out.is_mount():
+        raise UsageError(
+            f"{shown}: cannot be replaced as a whole, as it is in use; give a folder in it"
+        )
+    names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    # A clean corpus is replaced as a whole: nothing else may be there.
+    if names and not (_is_ours(out) and names <= {RECORD, DROPPED, FILES}):
         raise UsageError(f"{shown}: holds files; --write-clean needs a folder that is new or empty")
     if place.resolve().is_relative_to(scan.resolve()):
         raise UsageError(f"{shown}: lies in the folder of the scan; choose another (--write-clean)")
+    if scan.resolve().is_relative_to(place.resolve()):
+        raise UsageError(f"{shown}: the scan lies in it; choose another folder (--write-clean)")
     folder = Path(os.path.normpath(base.absolute()))
     for path in (path for source in manifest.sources for path in source.paths or ()):
-        if not is_remote(path) and _leads_to(path, place, folder):
+        local = path.partition("://")[2] if path.startswith(("file://", "local://")) else path
+        if not is_remote(local) and _leads_to(local, place, folder):
             raise UsageError(
                 f"{shown}: lies in the corpus ({printable(path, 80)}), and would be scanned with it"
                 " the next time; choose another folder (--write-clean)"
             )
+
+
+def _is_ours(out: Path) -> bool:
+    """Return whether a folder has the record of a clean corpus."""
+    try:
+        about = read_json(out / RECORD)
+    except (OSError, ValueError):
+        return False
+    return isinstance(about, dict) and {"key", "limits"} <= about.keys()
 
 
 def _leads_to(path: str, place: Path, base: Path) -> bool:
@@ -226,10 +253,16 @@ def write_clean_corpus(
             f"{printable(str(out))}: holds a clean corpus of another scan or other limits; choose"
             " another folder (--write-clean), or pass --replace to lose it"
         )
-    if any(out.resolve() in Path(item.location).resolve().parents for item in corpus.inputs):
+    places = [Path(item.location.removeprefix("file://")).resolve() for item in corpus.inputs]
+    if any(out.resolve() in place.parents for place in places):
         raise UsageError(
             f"{printable(str(out))}: files of the corpus lie in it, which would be lost; choose"
             " another folder (--write-clean)"
+        )
+    if odd := [name for name in map(copy_name, corpus.inputs) if ".." in PurePath(name).parts]:
+        raise UsageError(
+            f"--write-clean: {printable(odd[0], 80)}: leads out of the folder that is written;"
+            " give the corpus by addresses without '..'"
         )
     if names := [name for name, n in Counter(map(copy_name, corpus.inputs)).items() if n > 1]:
         raise UsageError(
@@ -274,7 +307,9 @@ def _clean(
             f"{printable(str(scan.folder))}: was made by another embedder than the one that is"
             f" here now ({listing}); scan again"
         )
-    margin = MARGINS.get(str(scan.record["embedder"].get("precision")), max(MARGINS.values()))
+    # That of the scan and that of today, which may be on another device.
+    precisions = [about.get("precision") for about in (scan.record["embedder"], embedded.about)]
+    margin = max(MARGINS.get(str(p), max(MARGINS.values())) for p in precisions)
     near, copies, again = _near(scan, limits, margin)
     stage = _stage(scan, corpus, limits, part, execution, embedded, near, again, margin)
     left = [
@@ -363,7 +398,7 @@ def _check_found(scan: Scan, reports: Sequence[Report], copies: dict[int, int]) 
     found = Counter[str]()
     for report in reports:
         found.update(report["found"])
-    chunks = sum(report["counts"]["chunks"] for report in reports)
+    chunks = sum(report["counts"].get("chunks", 0) for report in reports)
     there = scan.record["search"]["chunks"]
     lost = [one for one, count in copies.items() if found[str(one)] != count]
     if lost or chunks != there:

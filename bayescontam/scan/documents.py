@@ -33,7 +33,7 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import batched
@@ -60,7 +60,7 @@ from bayescontam.scan.execution import (
     stage_folder,
     task_name,
 )
-from bayescontam.scan.fields import Fields, Unreadable, shown_values
+from bayescontam.scan.fields import OTHER_ROLES, Fields, Unreadable, shown_values
 from bayescontam.scan.formats import (
     DAMAGED,
     Tally,
@@ -147,6 +147,7 @@ def read_documents(
     else:
         # Where others were left out, a few without text are no sign of a wrong manifest.
         sound = tally.documents or (tally.left_out and not fields.lacking)
+        sound = sound or tally.unreadable.keys() == {OTHER_ROLES}
         if not tally.unreadable or sound or item.kind == "text":
             return
         total = tally.unreadable.total()
@@ -470,17 +471,27 @@ def _no_documents(name: str, reports: list[Mapping[str, Any]]) -> DataError:
     return DataError([Fault(f"source '{printable(name)}'", problem)], advice)
 
 
-def _check_fields(reports: Sequence[Report], sources: Iterable[str]) -> None:
+def _check_fields(reports: Sequence[Report], sources: Mapping[str, Source]) -> None:
     """Refuse conditions on fields, or fields that may be missing, that no record of a source has.
 
     A misspelt name would leave out all records, or nothing but a part of their texts.
     """
     faults = []
-    for name in sources:
+    for name, source in sources.items():
         own = [report for report in reports if report["source"] == name]
         read = [report for report in own if report["documents"] or report.get("left_out")]
-        missing = [set(report.get("missing", ())) for report in read]
-        for field_name in sorted(set.intersection(*missing)) if missing else ():
+        # Of a record that a condition left out, the text was not put together.
+        texts = [report for report in own if report["documents"]]
+        lacking = [
+            {field for field in report.get("missing", ()) if field in source.where}
+            for report in read
+        ]
+        without = [
+            {field for field in report.get("missing", ()) if field not in source.where}
+            for report in texts
+        ]
+        missing = [set.intersection(*each) for each in (lacking, without) if each]
+        for field_name in sorted(set[str]().union(*missing)):
             there = join_list(dict.fromkeys(key for report in read for key in report["there"]), 30)
             problem = f"no record has this field; fields there: {there or 'none'}"
             faults.append(Fault(f"source '{printable(name)}'", problem, column=field_name))

@@ -28,6 +28,8 @@ RESULT, FILES = "result", "files"
 """Folder of a stage's results, and in it that of the copies."""
 _DOCUMENTS = 256
 """Documents that are looked through at once."""
+_CHUNKS = 1024
+"""Chunks that are embedded and compared at once: documents may be books."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +83,7 @@ class DropStage:
     def __call__(self) -> Callable[[tuple[int, Input]], None]:
         """Make the chunker, and load the embedder if need be; return the function of one task."""
         chunker = Chunker(self.count, self.chunking, self.max_tokens)
-        embedder = shared_embedder(self.embedding, self.device) if len(self.again) else None
+        embedder = shared_embedder(self.embedding, self.device, None) if len(self.again) else None
         return lambda task: self.drop(chunker, embedder, *task)
 
     def drop(self, chunker: Chunker, embedder: Embedder | None, number: int, item: Input) -> None:
@@ -124,12 +126,13 @@ class DropStage:
         own = judged | (cosines >= limits[queries])
         parts = [(rows[own], queries[own], cosines[own], judged[own])]
         if embedder is not None and chunks:
-            with one_thread(require("torch", "scan")):
-                vectors = embedder.embed([chunk.text for chunk in chunks], "passage")
-            scores = vectors @ self.vectors.T
-            rows, columns = np.nonzero(scores >= limits[self.again])
-            none = np.zeros(len(rows), bool)
-            parts.append((rows, self.again[columns], scores[rows, columns], none))
+            for at in range(0, len(chunks), _CHUNKS):
+                part = [chunk.text for chunk in chunks[at : at + _CHUNKS]]
+                with one_thread(require("torch", "scan")):
+                    scores = embedder.embed(part, "passage") @ self.vectors.T
+                rows, columns = np.nonzero(scores >= limits[self.again])
+                none = np.zeros(len(rows), bool)
+                parts.append((rows + at, self.again[columns], scores[rows, columns], none))
         return Hits(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
     def _rows(

@@ -323,7 +323,10 @@ def _load_tokenizer(name: str, place: str, *, local_files_only: bool) -> Any:
     library = require("transformers", "scan")
     try:
         with quiet():
-            return library.AutoTokenizer.from_pretrained(place, local_files_only=local_files_only)
+            # No code of a tokenizer is run, nor does anybody have to answer whether to.
+            return library.AutoTokenizer.from_pretrained(
+                place, local_files_only=local_files_only, trust_remote_code=False
+            )
     # As of models: whatever the library, or a file of the tokenizer, leads to.
     except Exception as error:
         raise _refused(Embedding(model=name), error, "embedding.tokenizer") from error

@@ -1,5 +1,6 @@
 """Fields of a record: which text it has, by templates and from chat messages, and its name."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,10 @@ _VALUES = 8
 """Values of a field that a message lists."""
 _ROLES = 100
 """Roles that are counted one by one."""
+
+
+NO_ROLE, OTHER_ROLES = "a message has no role", "no message of the roles that are scanned"
+"""Reasons why chat messages are no document; the second is no fault."""
 
 
 class Unreadable(Exception):  # noqa: N818 (it also travels as a value)
@@ -49,14 +54,18 @@ class Chat:
         if isinstance(value, list):
             return _all_joined(self.text(one) for one in value)
         if isinstance(value, dict):
-            for role, content in (("role", "content"), ("from", "value")):
+            for role, content in (("role", "content"), ("from", "value"), ("role", "text")):
                 if content in value:
                     return self._message(value.get(role), value[content])
-        return plain_text(value)
+        text = plain_text(value)
+        if self.roles is not None and text and not text.isspace():
+            # Of text without a role it is not known whether it is to be read.
+            raise Unreadable(NO_ROLE)
+        return text
 
     def _message(self, role: Any, content: Any) -> str | None:
         if not isinstance(role, str):
-            raise Unreadable("a message has no role")
+            raise Unreadable(NO_ROLE)
         if self.roles is not None and role not in self.roles:
             known = role in self.left_out or len(self.left_out) < _ROLES
             self.left_out[printable(role, 60) if known else "…"] += 1
@@ -156,7 +165,7 @@ class Fields:
         text = parts[0] if len(parts) == 1 else _joined(parts)
         if not text or text.isspace():
             if self.chat and self.chat.left_out.total() > before:
-                raise Unreadable("no message of the roles that are scanned")
+                raise Unreadable(OTHER_ROLES)
             raise Unreadable("empty")
         return text
 
@@ -219,7 +228,7 @@ def shown_values(others: Mapping[str, list[str]]) -> str:
 def value_text(value: Any, chat: Chat | None, *, numbers: bool) -> str | None:
     """Return the text of a field's value; None if it is none. Numbers are text if they may be."""
     if numbers and isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
+        return str(value) if math.isfinite(value) else ""  # a number that is missing
     return plain_text(value) if chat is None else chat.text(value)
 
 

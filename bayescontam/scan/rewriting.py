@@ -77,16 +77,25 @@ def _copy_rows(location: str, path: Path, chosen: NDArray[np.int64]) -> None:
     with (
         open_file(location) as handle,
         pq.ParquetFile(handle, pre_buffer=False, page_checksum_verification=True) as file,
-        pq.ParquetWriter(path, file.schema_arrow, compression=_codecs(file.metadata)) as writer,
     ):
-        at = 0
-        for group in range(file.num_row_groups):
-            stop = at + file.metadata.row_group(group).num_rows
-            rows = _within(chosen, at, stop)
-            if len(rows):
-                for table in _tables(file, group, rows):
-                    writer.write_table(table, row_group_size=max(1, len(table)))
-            at = stop
+        columns = [file.schema.column(number) for number in range(len(file.schema.names))]
+        if old := [column.path for column in columns if column.physical_type == "INT96"]:
+            # Read as nanoseconds, in which years after 2262 become others.
+            raise pa.ArrowInvalid(
+                f"column '{old[0]}' has timestamps of type INT96, which cannot be copied exactly;"
+                " write the file with timestamps of 64 bits"
+            )
+        with pq.ParquetWriter(
+            path, file.schema_arrow, compression=_codecs(file.metadata)
+        ) as writer:
+            at = 0
+            for group in range(file.num_row_groups):
+                stop = at + file.metadata.row_group(group).num_rows
+                rows = _within(chosen, at, stop)
+                if len(rows):
+                    for table in _tables(file, group, rows):
+                        writer.write_table(table, row_group_size=max(1, len(table)))
+                at = stop
 
 
 def _codecs(about: pq.FileMetaData) -> dict[str, str] | str:
@@ -95,10 +104,12 @@ def _codecs(about: pq.FileMetaData) -> dict[str, str] | str:
         return "snappy"
     group = about.row_group(0)
     columns = [group.column(number) for number in range(group.num_columns)]
-    return {
+    codecs = {
         column.path_in_schema: {"UNCOMPRESSED": "NONE"}.get(column.compression, column.compression)
         for column in columns
     }
+    # Names of nested columns may be spelt in another way in the copy.
+    return codecs if len(set(codecs.values())) > 1 else next(iter(codecs.values()), "snappy")
 
 
 def _within(chosen: NDArray[np.int64], at: int, stop: int) -> NDArray[np.int64]:
@@ -119,6 +130,8 @@ def _tables(file: pq.ParquetFile, group: int, rows: NDArray[np.int64]) -> Iterat
         own = _within(rows + 1, at, at + len(batch))
         at += len(batch)
         if not len(own):
+            if at > rows[-1]:
+                break  # what comes next may be damaged
             continue
         held.append(batch.take(pa.array(own)))
         if sum(part.nbytes for part in held) >= _GROUP:

@@ -236,9 +236,17 @@ class ServedEmbedder:
         )  # fmt: skip
         self._answered = True
         if len(found) < len(requests):
+            most = self._spec.max_tokens_total
+            least = min(requests[number].tokens for number in missing if number not in found)
+            if most is not None and least > most:
+                raise TaskError(
+                    f"{self._endpoint.place}: a request of {least:,} tokens is more than the"
+                    f" {most:,} of embedding.max_tokens_total; raise it, or lower"
+                    " embedding.request_texts or request_tokens"
+                )
             raise TaskError(
-                f"{self._endpoint.place}: the {self._spec.max_tokens_total:,} tokens of"
-                f" embedding.max_tokens_total are sent; {_AGAIN} to send as many more, or raise it"
+                f"{self._endpoint.place}: the {most:,} tokens of embedding.max_tokens_total are"
+                f" used up; {_AGAIN} to send as many more, or raise it"
             )
 
     def _budget(self) -> Purse:

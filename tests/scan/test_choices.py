@@ -132,8 +132,8 @@ def test_roles_that_no_message_has_are_refused(tmp_path: Path) -> None:
     source = CHATS.replace("where =", "# where =").replace("user =", "human =")
     message = refused(tmp_path / "all", source.replace("assistant =", "gpt ="))
     assert message.startswith(
-        "chats.jsonl: none of its 8 records is a document (8 × no message of the roles that are"
-        " scanned)\nother roles there: 'system', 'user', 'assistant'; roles names those that are"
+        "source 's0': no document in 1 inputs (8 × no message of the roles that are scanned);"
+        " other roles there: 'system', 'user', 'assistant'\n"
     )
 
 

@@ -23,6 +23,7 @@ from bayescontam.scan.chunking import Chunker
 from bayescontam.scan.documents import Document
 from bayescontam.scan.dropping import DropStage
 from bayescontam.scan.embedders import load_embedder
+from bayescontam.scan.sources import Input
 from bayescontam.specs.corpus import Chunking, Embedding, Manifest
 from tests.support.corpora import manifest, text, write_items, write_records
 from tests.support.small_corpus import Stop, scan
@@ -451,14 +452,48 @@ def test_other_places_that_cannot_be_used(plain: Callable[..., Scan], tmp_path: 
     (tmp_path / "file").write_text("x")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    # Beside a clean corpus lie files of others, and in another a scan.
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "clean.json").write_text('{"key": {}, "limits": {}}')
+    (tmp_path / "ours" / "mine.txt").write_text("x")
+    (tmp_path / "around").mkdir()
+    inside = Scan.load(shutil.copytree(found.folder, tmp_path / "around" / "files"))
     for place, problem in (
         ("file", "file: is a file; --write-clean needs a folder"),
         ("full", "full: holds files; --write-clean needs a folder"),
         ("scan/clean", "clean: lies in the folder of the scan"),
+        ("link", "link: is a link; --write-clean needs a folder"),
+        ("ours", "ours: holds files; --write-clean needs a folder"),
     ):
         with pytest.raises(UsageError, match=problem):
             write_clean(found, tmp_path / place, above_cosine=LIMIT, replace=True)
     assert (tmp_path / "full" / "mine.txt").read_text() == "x"
+    assert (tmp_path / "ours" / "mine.txt").read_text() == "x"
+    (tmp_path / "around" / "clean.json").write_text('{"key": {}, "limits": {}}')
+    with pytest.raises(UsageError, match="around: the scan lies in it; choose another folder"):
+        write_clean(inside, tmp_path / "around", above_cosine=LIMIT, replace=True)
+
+
+def test_files_without_a_document_are_copied_empty(
+    plain: Callable[..., Scan], tmp_path: Path
+) -> None:
+    (tmp_path / "data").mkdir(exist_ok=True)
+    (tmp_path / "data" / "empty.jsonl").write_bytes(b"")
+    clean = write_clean(plain(), tmp_path / "out", above_cosine=LIMIT)
+    assert clean.record["counts"]["s0"]["files"] == 2
+    assert list((clean.folder / "files").rglob("empty.jsonl"))
+
+
+def test_timestamps_that_cannot_be_copied_exactly_are_refused(tmp_path: Path) -> None:
+    source = tmp_path / "a.parquet"
+    when = pa.array([0, 1], pa.timestamp("ns"))
+    table = pa.table({"text": ["a", "b"], "at": when})
+    pq.write_table(table, source, use_deprecated_int96_timestamps=True)
+    item = Input("web", str(source), str(source), "parquet")
+    with pytest.raises(DataError, match="column 'at' has timestamps of type INT96"):
+        rewriting.copy_records(item, tmp_path / "b.parquet", np.array([1]), 1000)
+    assert not (tmp_path / "b.parquet").exists()
 
 
 def test_a_clean_corpus_that_was_scanned_itself_is_not_replaced(

@@ -185,6 +185,9 @@ def test_messages_keep_their_roles(options: Any, chat: Any, expected: str) -> No
         ([{"value": "Hi"}], "a message has no role"),
         ([{"role": None, "content": "Hi"}], "a message has no role"),
         ([SYSTEM], "no message of the roles that are scanned"),
+        ([{"role": "system", "text": "Hi"}], "no message of the roles that are scanned"),
+        (["Hi"], "a message has no role"),
+        ("Hi", "a message has no role"),
         ([{"role": "user", "content": ""}], "empty"),
         ([{"role": "user", "content": 5}], "field 'chat' is not text"),
         ([USER, 5], "field 'chat' is not text"),
@@ -194,6 +197,14 @@ def test_reasons_of_unreadable_chats(chat: Any, reason: str) -> None:
     with pytest.raises(Unreadable) as raised:
         fields(text="chat", roles=("user", "assistant")).text_of({"chat": chat})
     assert str(raised.value) == reason
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_is_missing_is_no_word(number: float) -> None:
+    record = {"a": number, "b": "B"}
+    assert fields(text="{b} {a?}").text_of(record).strip() == "B"
+    with pytest.raises(Unreadable, match="field 'a' is empty"):
+        fields(text="{b} {a}").text_of(record)
 
 
 def test_messages_that_are_left_out_are_counted_by_role() -> None:

@@ -22,7 +22,7 @@ from tests.support.embedding_server import (
     vectors_of,
 )
 from tests.support.endpoints import server, short_waits
-from tests.support.llm_server import Reply, Server, completion, fault
+from tests.support.llm_server import Reply, Request, Server, completion, fault
 
 __all__ = ["server", "short_waits"]
 
@@ -133,6 +133,45 @@ def test_a_named_variable_without_a_key_is_refused(server: Server) -> None:
         UsageError, match=r"embedding\.api_key_env: no environment variable 'NO_KEY'"
     ):
         embed(served(server, api_key_env="NO_KEY"), ONE)
+
+
+def test_the_line_end_of_a_key_is_not_part_of_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-7\r")
+    embed(served(server, api_key_env="MY_KEY"), ONE)
+    assert server.requests[0].headers["authorization"] == "Bearer secret-7"
+    for odd in ("secret-É", "secret\r7"):
+        monkeypatch.setenv("MY_KEY", odd)
+        with pytest.raises(UsageError, match="has characters that cannot be sent") as raised:
+            embed(served(server, api_key_env="MY_KEY"), ONE)
+        assert "secret" not in str(raised.value)
+
+
+def test_texts_go_nowhere_else(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-9")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-9")
+    seen = []
+
+    def moved(request: Request) -> Reply:
+        seen.append(request.path)
+        assert not {"openai-organization", "openai-project"} & request.headers.keys()
+        return Reply(b"", 307, {"Location": "/elsewhere"})
+
+    server.behave = moved
+    with pytest.raises(TaskError, match="it redirects to /elsewhere; give that address"):
+        embed(served(server), ONE)
+    assert set(seen) == {"/v1/embeddings"}
+
+
+def test_a_request_above_the_whole_budget_is_refused_as_such(
+    server: Server, tmp_path: Path
+) -> None:
+    spec = served(server, request_texts=5, max_tokens_total=3)
+    message = "a request of 10 tokens is more than the 3 of embedding.max_tokens_total; raise it"
+    with pytest.raises(TaskError, match=message):
+        embed(spec, [f"w{i} x" for i in range(5)], tmp_path)
+    assert not server.requests
 
 
 def test_a_key_may_be_set_later(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +364,9 @@ def test_a_stored_reply_that_cannot_be_read_is_requested_again(
 def test_the_budget_is_held_and_ends_with_what_to_do(server: Server, tmp_path: Path) -> None:
     texts = [f"w{i} x" for i in range(10)]
     spec = served(server, request_texts=1, max_tokens_total=9, concurrency=4)
-    message = r"the 9 tokens of embedding.max_tokens_total are sent; finished work is stored: run"
+    message = (
+        r"the 9 tokens of embedding.max_tokens_total are used up; finished work is stored: run"
+    )
     with pytest.raises(TaskError, match=message):
         embed(spec, texts, tmp_path)
     assert len(server.requests) == 4

@@ -167,7 +167,7 @@ def test_a_budget_stops_the_scan_and_another_run_goes_on(
     made = at(server, small, max_tokens_total=1500, concurrency=2)
     before = 0
     while message := refused(made, out, small.folder):
-        assert "the 1,500 tokens of embedding.max_tokens_total are sent" in message
+        assert "the 1,500 tokens of embedding.max_tokens_total are used up" in message
         sent = [t for r in server.requests[before:] for t in r.body["input"]]
         assert 1000 < sum(len(text.split()) for text in sent) <= 1500
         before, runs = len(server.requests), runs + 1
