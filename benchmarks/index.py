@@ -37,7 +37,8 @@ class Topics:
         z = self._centers[rng.integers(TOPICS, size=n)]
         z = z + 0.7 * self._spread * rng.standard_normal((n, RANK), np.float32)
         x = z @ self._basis + 0.25 / np.sqrt(DIMS) * rng.standard_normal((n, DIMS), np.float32)
-        return x / np.linalg.norm(x, axis=1, keepdims=True)
+        vectors: FloatArray = (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float32)
+        return vectors
 
 
 def write(folder: Path, texts: int) -> None:
