@@ -209,13 +209,15 @@ def _shown(name: object) -> str:
 
 
 def _unseen(scan: "Scan") -> str:
-    share = searched_share(scan)
-    if share is None or share >= 1:
-        return "a duplicate in other words may have a lower cosine"
-    return (
-        f"only {percent(share)} of the documents were searched, and a duplicate in other words"
-        " may have a lower cosine"
-    )
+    share, index = searched_share(scan), _block(scan, "search").get("index")
+    reasons = ["a duplicate in other words may have a lower cosine"]
+    if index is not None:
+        known = index["recall"] is not None
+        found = f"about {percent(index['recall'])}" if known else "an unknown share"
+        reasons.insert(0, f"the index found {found} of the best matches")
+    if share is not None and share < 1:
+        reasons.insert(0, f"only {percent(share)} of the documents were searched")
+    return ", and ".join(reasons)
 
 
 def sampled_share(scan: "Scan") -> float | None:
@@ -254,7 +256,9 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
         yield "Short pieces", number(chunks["short_pieces"], 0), "ends of documents, not searched"
     yield "Items", number(len(scan.items), 0), "looked for"
     if "pairs" in search:
-        yield "Cosines", number(search["pairs"], 0), "pairs of item and chunk, copies counted"
+        weight = search.get("index", {}).get("weight", 1)
+        how = f", estimated from one in {weight:,} chunks" if weight > 1 else ""
+        yield "Cosines", number(search["pairs"], 0), f"pairs of item and chunk, copies counted{how}"
     yield "Matches stored", number(len(scan.matches), 0), _stored(search)
     yield "Tail sample", number(len(scan.tail), 0), _tail(search)
 

@@ -53,6 +53,18 @@ def test_the_page_says_what_it_must(page: Parsed, made: MadeScan) -> None:
     assert "nan" not in text.lower().split()
 
 
+def test_a_search_by_an_index_is_said_to_be_one(made: MadeScan) -> None:
+    table = matches.headline(made, matches.best_matches(made))
+    search = made.record["search"] | {"index": {"recall": 0.987, "weight": 50}}
+    found = replace(made, record=made.record | {"search": search})
+    assert "the index found about 98.7 % of the best matches, and a dup" in scope.verdict(
+        found, table
+    )
+    assert "the index" not in scope.verdict(made, table)
+    notes = {what: note for what, _, note in scope.counts(found)}
+    assert notes["Cosines"].endswith("copies counted, estimated from one in 50 chunks")
+
+
 def shown_items(made: MadeScan) -> list[int]:
     """Return the items on the page: the 25 best of all, then 25 more of each benchmark."""
     order = np.argsort(-made.cosines.max(axis=1), kind="stable").tolist()
