@@ -9,10 +9,13 @@ does. A stage that was interrupted resumes with the tasks that are left.
 import contextlib
 import importlib.metadata
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
+
+from filelock import FileLock, Timeout
 
 from bayescontam._files import on_disk, sha256
 from bayescontam._optional import require
@@ -26,6 +29,8 @@ type Report = dict[str, Any]
 LOG = "scan.log"
 WORK = "work"
 """Folder of what only a resumed scan needs."""
+_LOCKS: list[FileLock] = []
+"""GPUs that this process holds for as long as it lives."""
 
 
 def stage_folder(out: Path, name: str, *conditions: object) -> Path:
@@ -71,13 +76,37 @@ def one_thread(torch: Any) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def gpus_here() -> int:
+    """Return how many GPUs Torch sees."""
+    count: int = require("torch", "scan").cuda.device_count()
+    return count
+
+
+def own_device(device: str, folder: Path) -> str:
+    """Return the device of this worker alone: a GPU that no other worker of the stage has.
+
+    It is held by a lock on a file of the stage's folder, which ends with the process.
+    """
+    if device != "cuda" or (gpus := gpus_here()) < 2:
+        return device
+    while True:
+        for number in range(gpus):
+            lock = FileLock(folder / f"gpu-{number}.lock")
+            with contextlib.suppress(Timeout):
+                lock.acquire(timeout=0)
+                _LOCKS.append(lock)
+                return f"cuda:{number}"
+        # A worker that was killed holds its own for a moment longer.
+        time.sleep(0.1)
+
+
 @dataclass(frozen=True)
 class Execution:
     """Where the tasks of a scan run."""
 
     # worker processes of this machine, or actors of a Ray cluster
     engine: Literal["local", "ray"] = "local"
-    # workers. Default: one for each core or, on a GPU, one (with Ray, one for each GPU).
+    # workers. Default: one for each core. Where there are GPUs, one for each of them embeds.
     jobs: int | None = None
     address: str | None = None  # ray cluster; default: one is started on this machine
     # where embedding and search run; `"auto"` is a GPU where this machine has one
@@ -106,8 +135,12 @@ class Execution:
         if not tasks:
             return
         on_gpu = self.device == "cuda" and title in ("items", "search")
-        # On GPUs one worker here, and as many as there are GPUs with Ray.
-        jobs = self.jobs if not on_gpu else 1 if self.engine == "local" else None
+        jobs = self.jobs
+        if on_gpu:
+            # A worker for each GPU, as one embedder fills it; Ray knows how many there are. Items
+            # are too few to be shared out.
+            local = self.engine == "local"
+            jobs = (gpus_here() if title == "search" else 1) if local else None
         gpus = int(on_gpu and self.engine == "ray")
         done = run_tasks(
             stage, tasks, engine=self.engine, jobs=jobs, address=self.address, gpus=gpus

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,15 @@ FLAT = 100_000
 """Texts up to which a pass over all is as fast as one wants."""
 CODES = 2**34
 """Bytes up to which a number of every vector takes a byte; beyond, eight numbers do."""
-_BLOCK = 2**29
+ROWS = "rows-{}.part"
+"""Chunks of a range of hashes, before they are sorted."""
+ROW = np.dtype([*((n, TEXT[n].str) for n in ("chunk", "first", "where", "vector")),
+                ("stratum", "<i4")])  # fmt: skip
+_SORTED = 2**27
+"""Bytes of chunks that are sorted at once."""
+_BLOCK = 2**28
 """Bytes of codes of a block, which is made in memory."""
-_TRAINING = 2**30
+_TRAINING = 3 * 2**28
 """Bytes of vectors that lists are trained on at most."""
 _PER_LIST = 40, 64
 """Fewest and most training vectors for each list; FAISS warns below 39."""
@@ -262,47 +268,54 @@ class IndexBuild:
         return {"folder": str(home), "beside": beside, "key": vectors.key}
 
     def _list_texts(self) -> list[tuple[str, str]]:
-        """Write the tables of texts and of their occurrences; return all strata."""
-        rows, strata = self._occurrences()
-        if (self.folder / "texts.npy").exists():
-            return strata
-        # Copies of a text beside each other, that of the lowest hash of a document first.
-        order = np.lexsort((rows["where"], rows["first"], rows["chunk"]))
-        rows = rows[order]
-        new = np.flatnonzero(np.diff(rows["chunk"], prepend=rows["chunk"][:1] ^ np.uint64(1)))
-        number = np.repeat(np.arange(len(new)), np.diff(new, append=len(rows)))
-        pairs, copies = np.unique(number * len(strata) + rows["stratum"], return_counts=True)
-        occurrences = np.empty(len(pairs), OCCURRENCE)
-        occurrences["text"], occurrences["stratum"] = np.divmod(pairs, len(strata))
-        occurrences["copies"] = copies
-        texts = np.empty(len(new), TEXT)
-        for name in ("chunk", "first", "where", "vector"):
-            texts[name] = rows[name][new]
-        texts["copies"] = np.diff(new, append=len(rows))
-        texts["start"] = np.searchsorted(occurrences["text"], np.arange(len(new)))
-        self._save("occurrences", occurrences)
-        self._save("texts", texts)
+        """Write the tables of texts and of their occurrences; return all strata.
+
+        By ranges of hashes, each sorted in memory, as all chunks may not fit into it.
+        """
+        total = sum(shard.size for shard in self.shards)
+        bits = max(0, int(np.ceil(np.log2(max(1, total * ROW.itemsize / _SORTED)))))
+        listed = (self.folder / "texts.npy").exists()
+        _remove(self.folder, ROWS.format("*"))
+        strata = self._spread(total, None if listed else bits)
+        if not listed:
+            with (
+                atomic_path(self.folder / "texts.npy") as texts_path,
+                atomic_path(self.folder / "occurrences.npy") as occurrences_path,
+                GrowingArray(texts_path, TEXT) as texts,
+                GrowingArray(occurrences_path, OCCURRENCE) as occurrences,
+            ):
+                for number in range(2**bits):
+                    path = self.folder / ROWS.format(number)
+                    some = np.fromfile(path, ROW) if path.exists() else np.empty(0, ROW)
+                    found, places_of = _distinct(some, len(strata))
+                    found["start"] += occurrences.size
+                    places_of["text"] += texts.size
+                    texts.append(found)
+                    occurrences.append(places_of)
+            _remove(self.folder, ROWS.format("*"))
         return strata
 
-    def _occurrences(self) -> tuple[NDArray[Any], list[tuple[str, str]]]:
-        """Read all chunks: hash, first, place, place of the vector and number of the stratum."""
-        kind = [(name, TEXT[name].str) for name in ("chunk", "first", "where", "vector")]
-        rows = np.empty(sum(s.size for s in self.shards), np.dtype([*kind, ("stratum", "<i4")]))
+    def _spread(self, total: int, bits: int | None) -> list[tuple[str, str]]:
+        """Return all strata, and write all chunks into a file for each range of hashes."""
         strata: dict[tuple[str, str], int] = {}
-        at = 0
-        with progress_bar(self.progress, "list", len(rows), "chunks") as advance:
+        with progress_bar(self.progress, "list", total, "chunks") as advance:
             for number, shard in enumerate(self.shards):
                 table, _ = shard.table()
-                part = rows[at : at + len(table)]
-                part["chunk"], part["first"] = table["hash"], table["first"]
-                part["where"] = places(number, np.arange(len(table)))
-                part["vector"] = places(number, table["vector"].to_numpy())
+                rows = np.empty(len(table), ROW)
+                rows["chunk"], rows["first"] = table["hash"], table["first"]
+                rows["where"] = places(number, np.arange(len(table)))
+                rows["vector"] = places(number, table["vector"].to_numpy())
                 groups: Any = table.groupby(["source", "stratum"]).indices
                 for name, own in groups.items():
-                    part["stratum"][own] = strata.setdefault(name, len(strata))
-                at += len(table)
+                    rows["stratum"][own] = strata.setdefault(name, len(strata))
+                if bits is not None:
+                    # In two steps, as a shift by all 64 bits is undefined.
+                    of = (rows["chunk"] >> np.uint64(1)) >> np.uint64(63 - bits)
+                    for each in np.unique(of).tolist():
+                        with (self.folder / ROWS.format(each)).open("ab") as file:
+                            file.write(rows[of == each].tobytes())
                 advance(len(table))
-        return rows, list(strata)
+        return list(strata)
 
     def _save(self, name: str, array: NDArray[Any]) -> None:
         with atomic_path(self.folder / f"{name}.npy") as temporary, temporary.open("wb") as file:
@@ -382,11 +395,13 @@ class IndexBuild:
             description = f"IVF{lists},{code}"
             index = faiss.index_factory(self.dims, description, faiss.METRIC_INNER_PRODUCT)
             write_line(self.progress, f"training {lists:,} lists on {size:,} of {texts:,} texts")
-            if faiss.get_num_gpus():  # which only faiss-gpu finds
-                flat = faiss.IndexFlatIP(self.dims)
-                index.clustering_index = faiss.index_cpu_to_all_gpus(flat)
         with stage(self.progress, "training"):
+            on_gpus = _on_gpus(faiss, faiss.IndexFlatIP(self.dims)) if size else None
+            if on_gpus is not None:
+                index.clustering_index = on_gpus
             index.train(self._gathered(np.arange(size)))
+            if on_gpus is not None:
+                index.clustering_index = None  # before what it refers to is gone
         with atomic_path(path) as temporary:
             _write(faiss, index, temporary)
         return index
@@ -402,6 +417,9 @@ class IndexBuild:
         """Write the blocks; return their names."""
         faiss = faiss_module()
         empty = self._train(kind)
+        centroids = None
+        if kind != "flat":
+            centroids = _on_gpus(faiss, faiss.extract_index_ivf(empty).quantizer)
         size = int(faiss.extract_index_ivf(empty).code_size if kind != "flat" else 2 * self.dims)
         names = []
         with progress_bar(self.progress, "add", len(self.texts), "texts") as advance:
@@ -411,7 +429,7 @@ class IndexBuild:
                 if not path.exists():
                     block = faiss.clone_index(empty)
                     for _, ids, vectors in pieces(self.texts, self.shards, group):
-                        block.add_with_ids(units(vectors), ids)
+                        _insert(block, units(vectors), ids, centroids)
                         advance(len(ids))
                     with atomic_path(path) as temporary:
                         _write(faiss, block, temporary)
@@ -473,6 +491,67 @@ class IndexBuild:
                 top = -np.partition(-both, best - 1, axis=1)[:, :best]
                 advance(len(ids))
         return top.min(axis=1)
+
+
+class GrowingArray:
+    """A file of an array (``.npy``) that is written part by part."""
+
+    def __init__(self, path: Path, kind: np.dtype[Any]) -> None:
+        self.size = 0
+        self._path, self._kind = path, kind
+
+    def __enter__(self) -> Self:
+        self._file = self._path.open("wb")
+        self._head()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # NumPy leaves room for the length in the head, which is as long as before.
+        with self._file:
+            self._file.seek(0)
+            self._head()
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows behind those that are there."""
+        self._file.write(rows.tobytes())
+        self.size += len(rows)
+
+    def _head(self) -> None:
+        about = {"descr": np.lib.format.dtype_to_descr(self._kind), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(self._file, about | {"shape": (self.size,)})
+
+
+def _distinct(rows: NDArray[Any], strata: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the distinct texts of some chunks, and how often each occurs in each stratum."""
+    # Copies of a text beside each other, that of the lowest hash of a document first.
+    rows = rows[np.lexsort((rows["where"], rows["first"], rows["chunk"]))]
+    new = np.flatnonzero(np.diff(rows["chunk"], prepend=rows["chunk"][:1] ^ np.uint64(1)))
+    number = np.repeat(np.arange(len(new)), np.diff(new, append=len(rows)))
+    pairs, copies = np.unique(number * strata + rows["stratum"], return_counts=True)
+    occurrences = np.empty(len(pairs), OCCURRENCE)
+    occurrences["text"], occurrences["stratum"] = np.divmod(pairs, strata)
+    occurrences["copies"] = copies
+    texts = np.empty(len(new), TEXT)
+    for name in ("chunk", "first", "where", "vector"):
+        texts[name] = rows[name][new]
+    texts["copies"] = np.diff(new, append=len(rows))
+    texts["start"] = np.searchsorted(occurrences["text"], np.arange(len(new)))
+    return texts, occurrences
+
+
+def _on_gpus(faiss: Any, index: Any) -> Any:
+    """Return an index on all GPUs, where there are any that FAISS can use; else None."""
+    # Only faiss-gpu has the function, and finds any.
+    return faiss.index_cpu_to_all_gpus(index) if faiss.get_num_gpus() else None
+
+
+def _insert(block: Any, unit: Matrix, ids: Ids, centroids: Any) -> None:
+    """Add vectors to a block; to find the list of each takes longest, so GPUs do it."""
+    if centroids is None:
+        block.add_with_ids(unit, ids)
+        return
+    library = require("faiss.contrib.ivf_tools", "scan")
+    library.add_preassigned(block, unit, centroids.search(unit, 1)[1].ravel(), ids)
 
 
 def _write(faiss: Any, index: Any, path: Path) -> None:

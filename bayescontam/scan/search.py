@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -19,34 +19,34 @@ from bayescontam._runs import append_line
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, divided
 from bayescontam.scan.embedders import Embedder, shared_embedder
-from bayescontam.scan.execution import LOG, Execution, one_thread, stage_folder, task_name
+from bayescontam.scan.execution import (
+    LOG,
+    Execution,
+    one_thread,
+    own_device,
+    stage_folder,
+    task_name,
+)
 from bayescontam.scan.items import CorpusListing, EmbeddedItems
+from bayescontam.scan.scores import CompiledScores, SimilarityBlock, TorchScores
 from bayescontam.scan.served import ServedEmbedder, replies_folder
 from bayescontam.scan.sketch import (
     BINS,
-    CANDIDATE,
     ENTRY,
     Chunks,
     Sketch,
     SketchMerger,
     Stratum,
-    count_block,
-    flush,
     place_all,
     split_places,
 )
 from bayescontam.scan.stored_vectors import VECTORS, Precision, StoredShard, VectorStore
+from bayescontam.scan.uploads import Uploads
 from bayescontam.scan.vectors import VectorFile, VectorShard
 from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Embedding
 
-BUFFER = 2048
-"""New candidates of a query for which there is room."""
 _ROOM = 1024
-BLOCK = 512
-"""Chunks scored at once on a CPU: so few that their scores stay in its cache."""
-SCORES = 2**27
-"""Cosines that Torch scores at once elsewhere; each takes about 40 bytes."""
 _LENGTHS = 1e-15, 1e15
 """Between these, the square of a length is safe in fp32."""
 GROUP = 512
@@ -55,54 +55,6 @@ PIECE = 8192
 """Vectors that are taken at once: so few that they stay in the cache of a CPU."""
 _VECTORS = 512
 """Ready vectors are searched so much faster than texts that their shards are larger."""
-
-
-class Candidates:
-    """Matches stored of each query, and new candidates behind them."""
-
-    def __init__(self, queries: int, keep: int) -> None:
-        self._torch = require("torch", "scan")
-        self._keep = keep
-        self.matches = np.empty((queries, 2 * BUFFER + BLOCK), CANDIDATE)
-        self.filled = np.zeros(queries, np.int32)
-        self.sizes = np.zeros(queries, np.int32)
-        self.cuts = np.full((queries, BINS), np.iinfo(np.uint32).max, np.uint32)
-        self.splits = np.zeros(queries, np.int32)
-        self.levels = np.zeros(queries, np.uint32)
-
-    def make_room(self, ids: NDArray[np.uint64]) -> bool:
-        """Make room for a block more of each query; return whether cuts have changed."""
-        if self.filled.max(initial=0) + BLOCK <= self.matches.shape[1]:
-            return False
-        # Those that have half of the room filled come along: they would be next.
-        self._flush(BUFFER // 2, ids)
-        short = int(self.filled.max()) + BUFFER + BLOCK - self.matches.shape[1]
-        if short > 0:
-            more = np.empty((len(self.filled), short), CANDIDATE)
-            self.matches = np.concatenate([self.matches, more], axis=1)
-        return True
-
-    def top_matches(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return how many matches each query keeps, and all of these in a row."""
-        self._flush(0, ids)
-        inside = np.arange(self.matches.shape[1]) < self.sizes[:, None]
-        return self.sizes, self.matches[inside]
-
-    def _flush(self, limit: int, ids: NDArray[np.uint64]) -> None:
-        # At this level about as many matches pass the coarse cut by bin as by priority.
-        level = np.uint32((2**32 - 1) * min(1.0, self._keep / max(1, len(ids))) ** 0.5)
-        flush(
-            limit,
-            self._keep,
-            level,
-            ids,
-            self.matches,
-            self.filled,
-            self.sizes,
-            self.cuts,
-            self.splits,
-            self.levels,
-        )
 
 
 class ChunkIndex:
@@ -152,153 +104,6 @@ class ChunkIndex:
         self._ids, self._rows = ids, rows
         self._slots = np.full(2 << (size - 1).bit_length(), -1, np.int64)
         place_all(self.ids.copy(), self._ids, 0, self._slots)
-
-
-@dataclass(frozen=True)
-class SimilarityBlock:
-    """Chunks to be scored."""
-
-    # vectors, scales: see `scaled`
-    vectors: Any
-    scales: Any
-    hashes: NDArray[np.uint32]  # low halves of their hashes
-    weights: NDArray[np.int64]  # occurrences of each
-    first: int  # column of the first chunk, among all that the searcher keeps
-    live: bool  # whether they can be matches, or are only counted
-
-
-class CompiledScores(Candidates):
-    """Scores on a CPU: matrix products by Torch, everything else in compiled loops.
-
-    Products have one shape, whatever stands where there is nothing, so that the rounding of
-    a cosine does not depend on how many chunks there are.
-    """
-
-    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        super().__init__(len(keys), keep)
-        self._queries, self._keys = queries, keys
-        self._counts = np.zeros((len(keys), BINS), np.int64)
-        self._padded = self._torch.zeros(BLOCK, queries.shape[1])
-        self._room = self._torch.empty(len(queries), BLOCK)
-
-    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
-        """Count the cosines of a block, and keep its matches."""
-        scales = block.scales.numpy()
-        for at in range(0, len(block.vectors), BLOCK):
-            end = min(at + BLOCK, len(block.vectors))
-            vectors = block.vectors[at:end]
-            if len(vectors) < BLOCK:
-                self._padded[: len(vectors)] = vectors
-                vectors = self._padded
-            self._torch.mm(self._queries, vectors.T, out=self._room)
-            count_block(
-                self._room.numpy()[: len(self._keys), : end - at],
-                scales[at:end],
-                block.first + at,
-                block.hashes[at:end],
-                block.weights[at:end],
-                self._keys,
-                block.live,
-                self._counts,
-                self.cuts,
-                self.splits,
-                self.levels,
-                self.matches,
-                self.filled,
-            )
-            self.make_room(ids[: block.first + end])
-
-    def histogram(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call."""
-        counts, self._counts = self._counts, np.zeros_like(self._counts)
-        return counts
-
-
-class TorchScores(Candidates):
-    """Scores on any device by operations of Torch, a few large blocks at a time."""
-
-    def __init__(self, queries: Any, keys: NDArray[np.uint32], keep: int) -> None:
-        super().__init__(len(keys), keep)
-        torch, n = self._torch, len(keys)
-        self._queries, self._device = queries[:n], queries.device
-        self._width = max(BLOCK, SCORES // max(1, n))
-        # Torch has no arithmetic of unsigned integers, so 64 bits hold the 32.
-        self._keys = torch.from_numpy(keys.astype(np.int64)).to(self._device)[:, None]
-        self._counts = torch.zeros((n, BINS), dtype=torch.int64, device=self._device)
-        self._sharpen()
-
-    def add(self, block: SimilarityBlock, ids: NDArray[np.uint64]) -> None:
-        """Count the cosines of a block, and keep its matches."""
-        torch, at = self._torch, 0
-        hashes = torch.from_numpy(block.hashes.astype(np.int64)).to(self._device)
-        weights = torch.from_numpy(block.weights).to(self._device)
-        while at < len(block.vectors):
-            # Blocks grow with what was seen, else most of a first large one would be candidates.
-            part = slice(at, at + min(self._width, max(BLOCK, block.first + at)))
-            cosines = _products(torch, self._queries, block.vectors[part])
-            cosines.mul_(block.scales[part]).clamp_(-1, 1)
-            bins = (cosines * 1000.0 + 1000.0).to(torch.int64).clamp_(0, BINS - 1)
-            self._counts.scatter_add_(1, bins, weights[part].expand_as(bins))
-            if block.live:
-                self._offer(cosines, bins, hashes[part], block.first + at, ids)
-            at = part.stop
-
-    def _offer(
-        self, cosines: Any, bins: Any, hashes: Any, first: int, ids: NDArray[np.uint64]
-    ) -> None:
-        priorities = _priorities(hashes, self._keys)
-        rows, columns = (priorities <= self._cuts.gather(1, bins)).nonzero(as_tuple=True)
-        values = {
-            "cosine": cosines[rows, columns].cpu().numpy(),
-            "column": (columns + first).cpu().numpy(),
-            "priority": priorities[rows, columns].cpu().numpy(),
-        }
-        self._buffer(rows.cpu().numpy(), values, ids)
-
-    def _buffer(
-        self,
-        rows: NDArray[np.int64],
-        values: dict[str, NDArray[Any]],
-        ids: NDArray[np.uint64],
-    ) -> None:
-        """Buffer candidates, at most `BLOCK` of each query at a time; rows are in order."""
-        changed = False
-        place = np.arange(len(rows)) - np.searchsorted(rows, rows)
-        for turn in range(0, int(place.max(initial=-1)) + 1, BLOCK):
-            now = (place >= turn) & (place < turn + BLOCK)
-            to = rows[now], self.filled[rows[now]] + place[now] - turn
-            for name, value in values.items():
-                self.matches[name][to] = value[now]
-            self.filled += np.bincount(rows[now], minlength=len(self.filled)).astype(np.int32)
-            changed |= self.make_room(ids)
-        if changed:
-            self._sharpen()
-
-    def _sharpen(self) -> None:
-        cuts = self.cuts.astype(np.int64)
-        self._cuts = self._torch.from_numpy(cuts).to(self._device)
-
-    def histogram(self) -> NDArray[np.int64]:
-        """Return the histogram of each query since the last call."""
-        counts = self._counts.cpu().numpy().copy()
-        self._counts.zero_()
-        return counts
-
-
-def _products(torch: Any, queries: Any, vectors: Any) -> Any:
-    """Return the products of all pairs in fp32, whatever the precision of `vectors`."""
-    if vectors.dtype == torch.float32:
-        return queries @ vectors.T
-    return torch.mm(queries.to(vectors.dtype), vectors.T, out_dtype=torch.float32)
-
-
-def _priorities(chunks: Any, keys: Any) -> Any:
-    """Return the priorities of all pairs, as `bayescontam.scan.sketch.priority_of` does."""
-    low = 0xFFFFFFFF
-    x = chunks ^ keys
-    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & low
-    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & low
-    return x ^ (x >> 16)
 
 
 @contextmanager
@@ -352,7 +157,9 @@ class Searcher:
         self._torch = require("torch", "scan")
         self._queries, self._keep, self._device, self._threads = queries, keep, device, threads
         kind = self._kind = CompiledScores if device == "cpu" and compiled else TorchScores
-        vectors, scales = self._take(queries.vectors, np.arange(len(queries.keys)), "query")
+        self._uploads = Uploads(self._torch, device)
+        (vectors,) = self._uploads([queries.vectors])
+        vectors, scales = scaled(self._torch, vectors, np.arange(len(queries.keys)), "query")
         self._scores = [
             kind(group, queries.keys[rows], keep)
             for rows, group in _groups(self._torch, vectors.float() * scales[:, None])
@@ -368,31 +175,31 @@ class Searcher:
         new = self._known.update(chunks)
         with workers(self._torch, self._threads) as pool:
             for live, rows in ((True, np.flatnonzero(new)), (False, np.flatnonzero(~new))):
-                for at in range(0, len(rows), PIECE):
-                    block = self._block(chunks, rows, at, start + at, live)
+                for block in self._blocks(chunks, rows, start, live):
                     ids, blocks = repeat(self._known.ids), repeat(block)
                     # Made a list, so that an error in a thread is raised.
                     list(pool.map(self._kind.add, self._scores, blocks, ids))
         self._book(chunks)
 
-    def _take(self, vectors: NDArray[Any], rows: NDArray[np.int64], what: str) -> tuple[Any, Any]:
-        """Return vectors on the device, and their scales; see `scaled`."""
-        native = np.require(vectors, vectors.dtype.newbyteorder("="), ["C", "W"])
-        return scaled(self._torch, self._torch.from_numpy(native).to(self._device), rows, what)
-
-    def _block(
-        self, chunks: Chunks, rows: NDArray[np.int64], at: int, first: int, live: bool
-    ) -> SimilarityBlock:
-        piece = rows[at : at + PIECE]
+    def _blocks(
+        self, chunks: Chunks, rows: NDArray[np.int64], start: int, live: bool
+    ) -> Iterator[SimilarityBlock]:
         whole = len(rows) == len(chunks.hashes)
-        vectors = chunks.vectors[at : at + PIECE] if whole else chunks.vectors[piece]
-        return SimilarityBlock(
-            *self._take(vectors, piece, "vector"),
-            chunks.hashes[piece].astype(np.uint32),
-            chunks.copies[piece],
-            first,
-            live,
+        pieces = [rows[at : at + PIECE] for at in range(0, len(rows), PIECE)]
+        # Of all rows slices, which are no copies.
+        parts = (
+            chunks.vectors[p[0] : p[0] + PIECE] if whole else chunks.vectors[p] for p in pieces
         )
+        first = start
+        for piece, vectors in zip(pieces, self._uploads(parts), strict=True):
+            yield SimilarityBlock(
+                *scaled(self._torch, vectors, piece, "vector"),
+                chunks.hashes[piece].astype(np.uint32),
+                chunks.copies[piece],
+                first,
+                live,
+            )
+            first += len(piece)
 
     def _book(self, chunks: Chunks) -> None:
         counts = np.concatenate([scores.histogram() for scores in self._scores])
@@ -400,7 +207,9 @@ class Searcher:
         last = int(self._queries.benchmarks.max(initial=-1)) + 1
         table = np.zeros((last, BINS), np.int64)
         for benchmark in range(last):
-            table[benchmark] = counts[self._queries.benchmarks == benchmark].sum(axis=0)
+            # Of one benchmark alone without a copy, as there are many counts.
+            own = counts if last == 1 else counts[self._queries.benchmarks == benchmark]
+            table[benchmark] = own.sum(axis=0)
         stratum = chunks.stratum
         self._strata[stratum] = self._strata.get(stratum, 0) + table
         self._chunks[stratum] = self._chunks.get(stratum, 0) + int(chunks.copies.sum())
@@ -452,10 +261,10 @@ class SearchStage:
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:
         """Load the embedder; return the function of one task."""
-        embedder = None
+        stage, embedder = replace(self, device=own_device(self.device, self.folder)), None
         if self.embedding is not None:
-            embedder = shared_embedder(self.embedding, self.device, self.replies)
-        return lambda task: self.search(embedder, *task)
+            embedder = shared_embedder(self.embedding, stage.device, self.replies)
+        return lambda task: stage.search(embedder, *task)
 
     def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
         """Embed and search a shard."""

@@ -25,6 +25,7 @@ from bayescontam.scan.sketch import ENTRY, split_places
 from bayescontam.scan.sources import reason_of
 from bayescontam.scan.stored_vectors import ABOUT as VECTORS
 from bayescontam.scan.stored_vectors import StoredShard, StoredVectors, checked_record
+from bayescontam.scan.uploads import native
 
 ABOUT = "index.json"
 TEXT = np.dtype(
@@ -52,6 +53,8 @@ _NEEDED = {
 _ADVICE = "Give the folder that 'bayescontam index VECTORS --out FOLDER' wrote."
 _GATHERED = 2**27
 """Bytes of vectors that are compared with queries at once, in 32 bits."""
+_TINY = 1e-30
+"""Lengths below are those of zeros."""
 type Matrix = NDArray[np.float32]
 type Ids = NDArray[np.int64]
 
@@ -73,9 +76,9 @@ def twice_installed() -> bool:
 
 def units(vectors: NDArray[Any]) -> Matrix:
     """Return vectors of length one, in 32 bits; zeros stay zeros."""
-    result = vectors.astype(np.float32)
-    lengths = np.linalg.norm(result, axis=1, keepdims=True)
-    np.divide(result, lengths, out=result, where=lengths > 0)
+    torch = require("torch", "scan")  # which does it on all cores
+    single = torch.from_numpy(native(vectors)).float()
+    result: Matrix = torch.nn.functional.normalize(single, dim=1, eps=_TINY).numpy()
     return result
 
 

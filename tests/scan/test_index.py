@@ -48,6 +48,7 @@ def index(made: Path) -> VectorIndex:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_build, "_BLOCK", 60_000)
         patch.setattr(index_build, "_SAMPLE", 430)
+        patch.setattr(index_build, "_SORTED", 40_000)  # in four ranges of hashes
         return build_index(made / "vectors", made / "index", kind="ivf-sq8", recall=0.97)
 
 
@@ -471,3 +472,31 @@ def test_folders_that_cannot_be_used_are_refused(made: Path, tmp_path: Path) -> 
 def test_manifests_with_an_index_and_more_are_refused(top: str, search: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         looking_in(top, search)
+
+
+def same_answers(one: VectorIndex, other: VectorIndex) -> None:
+    """Compare what two indexes find in a few lists."""
+    queries = drawn_vectors(50, seed=9)
+    np.testing.assert_array_equal(one.candidates(queries, 30, 4), other.candidates(queries, 30, 4))
+
+
+def test_lists_chosen_elsewhere_are_those_that_faiss_chooses(
+    made: Path, index: VectorIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In place of GPUs, which choose the lists where there are any.
+    monkeypatch.setattr(index_build, "_on_gpus", lambda faiss, given: faiss.clone_index(given))
+    same_answers(build_index(made / "vectors", tmp_path / "index", kind="ivf-sq8"), index)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["ivf-sq8", "ivf-pq"])
+def test_an_index_is_made_on_a_gpu(tmp_path: Path, kind: Any) -> None:
+    faiss = pytest.importorskip("faiss")
+    if not faiss.get_num_gpus():
+        pytest.skip("needs a GPU, and faiss-gpu")
+    write_vectors(tmp_path / "vectors", 12_000)
+    on_gpu = build_index(tmp_path / "vectors", tmp_path / "index", kind=kind)
+    assert on_gpu.about["recall"]["measured"][-1][1] >= (0.98 if kind == "ivf-sq8" else 0.5)
+    # In all lists there is every text.
+    queries = drawn_vectors(50, seed=9)
+    assert (on_gpu.candidates(queries, on_gpu.about["texts"], on_gpu.lists) >= 0).all()

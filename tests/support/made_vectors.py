@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayescontam._types import FloatArray, IntArray
@@ -23,6 +24,11 @@ def drawn_vectors(n: int, seed: int, dims: int = DIMS, topics: int = 40) -> Floa
     middle = centers.standard_normal((topics, dims))
     vectors = middle[rng.integers(topics, size=n)] + 0.8 * rng.standard_normal((n, dims))
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def numbered(word: str, numbers: IntArray) -> Any:
+    """Return a word with each of many numbers, quickly."""
+    return pc.binary_join_element_wise(word, pa.array(numbers).cast(pa.string()), " ")
 
 
 class VectorWriter:
@@ -45,11 +51,11 @@ class VectorWriter:
             {
                 "source": ["made"] * n,
                 "stratum": np.array(STRATA)[strata],
-                "document": [f"document {row}" for row in range(at, at + n)],
+                "document": numbered("document", np.arange(at, at + n)),
                 "chunk": np.zeros(n, np.int32),
                 "start": np.zeros(n, np.int64),
                 "end": np.full(n, 20),
-                "text": [f"text {text}" for text in texts],
+                "text": numbered("text", texts),
                 "hash": hashes,
                 "first": self._rng.integers(0, 2**64, size=n, dtype=np.uint64),
                 "vector": np.arange(n),
