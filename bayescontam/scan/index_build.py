@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,11 @@ from bayescontam._progress import progress_bar, stage, write_line
 from bayescontam._runs import LOCK, claimed_folder, read_json, remove_files, write_json
 from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan.sketch import places
+from bayescontam.scan.index_texts import list_texts
 from bayescontam.scan.stored_vectors import FORMAT, StoredShard, StoredVectors, megabytes
 from bayescontam.scan.vector_index import (
     ABOUT,
-    OCCURRENCE,
     TABLES,
-    TEXT,
     Ids,
     Matrix,
     VectorIndex,
@@ -41,12 +39,6 @@ FLAT = 100_000
 """Texts up to which a pass over all is as fast as one wants."""
 CODES = 2**34
 """Bytes up to which a number of every vector takes a byte; beyond, eight numbers do."""
-ROWS = "rows-{}.part"
-"""Chunks of a range of hashes, before they are sorted."""
-ROW = np.dtype([*((n, TEXT[n].str) for n in ("chunk", "first", "where", "vector")),
-                ("stratum", "<i4")])  # fmt: skip
-_SORTED = 2**27
-"""Bytes of chunks that are sorted at once."""
 _BLOCK = 2**28
 """Bytes of codes of a block, which is made in memory."""
 _TRAINING = 3 * 2**28
@@ -222,7 +214,7 @@ class IndexBuild:
 
     def run(self, key: dict[str, Any]) -> None:
         """Write all files, ``index.json`` last."""
-        strata = self._list_texts()
+        strata = list_texts(self.folder, self.shards, self.progress)
         kind, reason = self._choose()
         write_line(self.progress, f"{len(self.texts):,} distinct texts: {kind}, {reason}")
         weight = self._draw()
@@ -266,56 +258,6 @@ class IndexBuild:
         home = vectors.folder.resolve()
         beside = os.path.relpath(home, self.folder.resolve())
         return {"folder": str(home), "beside": beside, "key": vectors.key}
-
-    def _list_texts(self) -> list[tuple[str, str]]:
-        """Write the tables of texts and of their occurrences; return all strata.
-
-        By ranges of hashes, each sorted in memory, as all chunks may not fit into it.
-        """
-        total = sum(shard.size for shard in self.shards)
-        bits = max(0, int(np.ceil(np.log2(max(1, total * ROW.itemsize / _SORTED)))))
-        listed = (self.folder / "texts.npy").exists()
-        _remove(self.folder, ROWS.format("*"))
-        strata = self._spread(total, None if listed else bits)
-        if not listed:
-            with (
-                atomic_path(self.folder / "texts.npy") as texts_path,
-                atomic_path(self.folder / "occurrences.npy") as occurrences_path,
-                GrowingArray(texts_path, TEXT) as texts,
-                GrowingArray(occurrences_path, OCCURRENCE) as occurrences,
-            ):
-                for number in range(2**bits):
-                    path = self.folder / ROWS.format(number)
-                    some = np.fromfile(path, ROW) if path.exists() else np.empty(0, ROW)
-                    found, places_of = _distinct(some, len(strata))
-                    found["start"] += occurrences.size
-                    places_of["text"] += texts.size
-                    texts.append(found)
-                    occurrences.append(places_of)
-            _remove(self.folder, ROWS.format("*"))
-        return strata
-
-    def _spread(self, total: int, bits: int | None) -> list[tuple[str, str]]:
-        """Return all strata, and write all chunks into a file for each range of hashes."""
-        strata: dict[tuple[str, str], int] = {}
-        with progress_bar(self.progress, "list", total, "chunks") as advance:
-            for number, shard in enumerate(self.shards):
-                table, _ = shard.table()
-                rows = np.empty(len(table), ROW)
-                rows["chunk"], rows["first"] = table["hash"], table["first"]
-                rows["where"] = places(number, np.arange(len(table)))
-                rows["vector"] = places(number, table["vector"].to_numpy())
-                groups: Any = table.groupby(["source", "stratum"]).indices
-                for name, own in groups.items():
-                    rows["stratum"][own] = strata.setdefault(name, len(strata))
-                if bits is not None:
-                    # In two steps, as a shift by all 64 bits is undefined.
-                    of = (rows["chunk"] >> np.uint64(1)) >> np.uint64(63 - bits)
-                    for each in np.unique(of).tolist():
-                        with (self.folder / ROWS.format(each)).open("ab") as file:
-                            file.write(rows[of == each].tobytes())
-                advance(len(table))
-        return list(strata)
 
     def _save(self, name: str, array: NDArray[Any]) -> None:
         with atomic_path(self.folder / f"{name}.npy") as temporary, temporary.open("wb") as file:
@@ -491,52 +433,6 @@ class IndexBuild:
                 top = -np.partition(-both, best - 1, axis=1)[:, :best]
                 advance(len(ids))
         return top.min(axis=1)
-
-
-class GrowingArray:
-    """A file of an array (``.npy``) that is written part by part."""
-
-    def __init__(self, path: Path, kind: np.dtype[Any]) -> None:
-        self.size = 0
-        self._path, self._kind = path, kind
-
-    def __enter__(self) -> Self:
-        self._file = self._path.open("wb")
-        self._head()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        # NumPy leaves room for the length in the head, which is as long as before.
-        with self._file:
-            self._file.seek(0)
-            self._head()
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Write rows behind those that are there."""
-        self._file.write(rows.tobytes())
-        self.size += len(rows)
-
-    def _head(self) -> None:
-        about = {"descr": np.lib.format.dtype_to_descr(self._kind), "fortran_order": False}
-        np.lib.format.write_array_header_1_0(self._file, about | {"shape": (self.size,)})
-
-
-def _distinct(rows: NDArray[Any], strata: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the distinct texts of some chunks, and how often each occurs in each stratum."""
-    # Copies of a text beside each other, that of the lowest hash of a document first.
-    rows = rows[np.lexsort((rows["where"], rows["first"], rows["chunk"]))]
-    new = np.flatnonzero(np.diff(rows["chunk"], prepend=rows["chunk"][:1] ^ np.uint64(1)))
-    number = np.repeat(np.arange(len(new)), np.diff(new, append=len(rows)))
-    pairs, copies = np.unique(number * strata + rows["stratum"], return_counts=True)
-    occurrences = np.empty(len(pairs), OCCURRENCE)
-    occurrences["text"], occurrences["stratum"] = np.divmod(pairs, strata)
-    occurrences["copies"] = copies
-    texts = np.empty(len(new), TEXT)
-    for name in ("chunk", "first", "where", "vector"):
-        texts[name] = rows[name][new]
-    texts["copies"] = np.diff(new, append=len(rows))
-    texts["start"] = np.searchsorted(occurrences["text"], np.arange(len(new)))
-    return texts, occurrences
 
 
 def _on_gpus(faiss: Any, index: Any) -> Any:

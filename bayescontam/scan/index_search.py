@@ -5,6 +5,7 @@ estimated from the index's uniform sample of occurrences, each of which stands f
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from scipy.stats import beta
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam.errors import DataError, Fault
+from bayescontam.parallel import usable_cores
 from bayescontam.scan.search import Queries
 from bayescontam.scan.sketch import (
     BINS,
@@ -207,14 +209,20 @@ def _counted(
 ) -> Matrix:
     """Add the cosines of all queries with sampled vectors to `counts`; return them."""
     n, width = len(unit), len(vectors)
-    scores = _products(unit, vectors)
-    none = np.zeros(n, np.uint32)
-    count_block(
-        scores, np.ones(width, np.float32), 0, np.zeros(width, np.uint32), hits, none, False,
-        counts, np.zeros((n, BINS), np.uint32), none.astype(np.int32), none,
-        np.empty((n, 0), CANDIDATE),
-        none.astype(np.int32),
-    )  # fmt: skip
+    scores, none = _products(unit, vectors), np.zeros(n, np.uint32)
+    ones, cuts = np.ones(width, np.float32), np.zeros((n, BINS), np.uint32)
+    nothing, low = np.empty((n, 0), CANDIDATE), np.zeros(width, np.uint32)
+
+    def count(at: int) -> None:
+        of = slice(at, at + step)
+        count_block(
+            scores[of], ones, 0, low, hits, none[of], False, counts[of], cuts[of],
+            none[of].astype(np.int32), none[of], nothing[of], none[of].astype(np.int32),
+        )  # fmt: skip
+
+    step = max(1, -(-n // usable_cores()))
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        list(pool.map(count, range(0, n, step)))  # a list, so that an error is raised
     return scores
 
 

@@ -81,7 +81,7 @@ def run_scan(
         Worker processes of this machine, or actors of a Ray cluster, whose machines must
         all see the files and `out` under the same paths.
     jobs : int, optional
-        Workers. Default: one for each core or, on a GPU, one (with Ray, one for each GPU).
+        Workers. Default: one for each core. Where there are GPUs, one for each of them embeds.
     address : str, optional
         Ray cluster; default: one is started on this machine.
     device : {"auto", "cpu", "cuda"}, default "auto"

@@ -10,6 +10,7 @@ FAISS index, each with all lists and a part of the texts, which are searched as 
 import importlib.metadata
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from bayescontam._files import sha256
 from bayescontam._optional import require
 from bayescontam.errors import DataError, Fault
+from bayescontam.parallel import usable_cores
 from bayescontam.scan.sketch import ENTRY, split_places
 from bayescontam.scan.sources import reason_of
 from bayescontam.scan.stored_vectors import ABOUT as VECTORS
@@ -238,14 +240,16 @@ class VectorIndex:
         Queries are of length one. Where there are no more candidates, the text is -1 and the
         cosine -2.
         """
-        ids = self.candidates(queries, size, probes)
+        torch, ids = require("torch", "scan"), self.candidates(queries, size, probes)
         cosines = np.full(ids.shape, -2, np.float32)
         step = max(1, _GATHERED // (4 * queries.shape[1] * ids.shape[1]))
         for at in range(0, len(queries), step):
             part = ids[at : at + step]
             known, inverse = np.unique(part, return_inverse=True)
-            vectors = self.vectors(known)[inverse.reshape(part.shape)]
-            exact = np.einsum("qd,qkd->qk", queries[at : at + step], vectors)
+            vectors = torch.from_numpy(self.vectors(known))
+            near = vectors.index_select(0, torch.from_numpy(inverse.ravel()))
+            some = torch.from_numpy(queries[at : at + step])
+            exact = (near.view(*part.shape, -1) @ some[:, :, None])[:, :, 0].numpy()
             cosines[at : at + step] = np.where(part < 0, -2, exact.clip(-1, 1))
         # Ties by hash, which is the order of texts.
         order = np.lexsort((ids, -cosines), axis=1)
@@ -260,13 +264,22 @@ class VectorIndex:
 
     def vectors(self, ids: Ids) -> Matrix:
         """Return the vectors of texts, of length one, dims (text, dimension)."""
-        result = np.empty((len(ids), self.about["dims"]), np.float32)
         shard, row = split_places(self.texts["vector"][ids])
-        for number in np.unique(shard).tolist():
-            here = np.flatnonzero(shard == number)
-            here = here[np.argsort(row[here])]  # in the order of the file
-            result[here] = units(self._opened(number)[row[here]])
-        return result
+        # In the order of the files.
+        order = np.lexsort((row, shard))
+        numbers, starts = np.unique(shard[order], return_index=True)
+        parts = np.split(order, starts[1:])
+
+        def read(number: int, part: Ids) -> NDArray[Any]:
+            return self._opened(number)[row[part]]
+
+        # Threads, as what is not in memory yet is waited for.
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            found = list(pool.map(read, numbers.tolist(), parts))
+        result = np.empty((len(ids), self.about["dims"]), np.result_type(*found, np.float16))
+        for part, vectors in zip(parts, found, strict=False):
+            result[part] = vectors
+        return units(result)
 
     def _opened(self, number: int) -> NDArray[Any]:
         name = self.shards[number].name

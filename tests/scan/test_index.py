@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import DataError, SpecError, TaskError, UsageError
-from bayescontam.scan import index_build
+from bayescontam.scan import index_build, index_texts
 from bayescontam.scan.find import find_nearest
 from bayescontam.scan.index_build import build_index
 from bayescontam.scan.run import Scan
@@ -48,7 +48,7 @@ def index(made: Path) -> VectorIndex:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_build, "_BLOCK", 60_000)
         patch.setattr(index_build, "_SAMPLE", 430)
-        patch.setattr(index_build, "_SORTED", 40_000)  # in four ranges of hashes
+        patch.setattr(index_texts, "_SORTED", 40_000)  # in four ranges of hashes
         return build_index(made / "vectors", made / "index", kind="ivf-sq8", recall=0.97)
 
 
