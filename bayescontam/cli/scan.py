@@ -431,6 +431,7 @@ def _account(manifest: "Manifest") -> Iterator[str]:
     if manifest.index is not None:
         exactly = ", all of them" if search.exact else ", by it"
         yield f"Scanned: the vectors of the index {printable(manifest.index)}{exactly}."
+    each = " in each source" if search.per == "source" else ""
     longest = f"{chunking.max_tokens or 2048:,}"
     least = "half of the items' 5 % quantile, at most 50,"
     if chunking.min_tokens is not None:
@@ -442,9 +443,9 @@ def _account(manifest: "Manifest") -> Iterator[str]:
     )
     yield f"Embedder: {_embedder(manifest.embedding)}."
     yield (
-        f"Stored for each item: its {search.top_k:,} best matches, how often each cosine occurs,"
-        f" and {search.tail_size:,} matches drawn from the {_percent(search.tail_share)} with the"
-        " highest cosines."
+        f"Stored for each item{each}: its {search.top_k:,} best matches, how often each cosine"
+        f" occurs, and {search.tail_size:,} matches drawn from the {_percent(search.tail_share)}"
+        " with the highest cosines."
     )
     yield f"Lexical baselines of the matches: {_lexical(manifest.lexical)}."
     yield f"Seed: {manifest.seed}. Relative paths start at the folder of the file."
@@ -484,11 +485,11 @@ def _conditions(where: "Mapping[str, Value | Values]") -> str:
 def _source(source: "Source") -> str:
     place = _dataset(source) if source.paths is None else join_list(source.paths, most=3)
     if source.format == "vectors":
-        return f"{printable(source.name)}, the vectors of {place}"
+        return f"{printable(source.name)}, the vectors of {place}{_own_text(source)}"
     whole = "all" if source.share == 1 else _percent(source.share)
     of = f" of each stratum (field {printable(source.stratum, 60)})" if source.stratum else ""
     fields = [source.text] if isinstance(source.text, str) else source.text
-    text = f"text from {join_list(fields)}{_messages(source)}"
+    text = f"text from {join_list(fields)}{_messages(source)}{_own_text(source)}"
     return f"{printable(source.name)}, {whole}{of} of {place}{_conditions(source.where)}; {text}"
 
 
@@ -497,6 +498,13 @@ def _messages(source: "Source") -> str:
     form = f" as '{printable(source.chat)}'" if source.chat else ""
     roles = f" of {join_list(source.roles)}" if source.roles else ""
     return f", messages{roles}{form}" if form or roles else ""
+
+
+def _own_text(source: "Source") -> str:
+    """Return what of the items is looked for in a source, "" where the benchmarks say."""
+    mode = LOOKED_FOR[source.text_mode] if source.text_mode else ""
+    joined = f"joined as '{printable(source.input_output)}'" if source.input_output else ""
+    return f"; searched for {', '.join(filter(None, [mode, joined]))}" if mode or joined else ""
 
 
 def _percent(share: float) -> str:

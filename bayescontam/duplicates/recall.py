@@ -63,6 +63,7 @@ class Recalled:
         part of the duplicate; NaN where none is stored.
     chunks : int
         Chunks that each item was compared with: of texts at random, k of these are within rank k.
+        Of a scan by source, those of the largest one; ranks are then those within a source.
     roc : pandas.DataFrame
         ``score, threshold, false_positive_rate, true_positive_rate``: of items without and with a
         planted duplicate the share whose best match scores that high.
@@ -208,19 +209,29 @@ def recall(
             expected, binned = evidence.curve_tables(found, curve, known, level)
         if covariates is not None:
             measured = evidence.covariate_table(covariates, known, level, seed)
-    chunks = int(found.histogram.groupby(KEYS)["count"].sum().max())
-    stored = _stored(found, matches)
+    of_list = [*KEYS, "source"] if found.by_source else KEYS
+    chunks = int(found.histogram.groupby(of_list)["count"].sum().max())
+    stored = _stored(found, matches.groupby(of_list).size())
     return Recalled(
         _table(placed, level, stored), areas, placed, chunks, roc, of_pairs, judges, expected,
-        binned, measured, level, stored, tuple(_notes(placed, matches, stored)),
+        binned, measured, level, stored, (*_notes(placed, matches, stored), *_list_notes(found)),
     )  # fmt: skip
 
 
-def _stored(scan: Scan, matches: pd.DataFrame) -> int | None:
-    """Return how many matches of an item are stored; None where there are no others."""
+def _stored(scan: Scan, sizes: "pd.Series[int]") -> int | None:
+    """Return how many matches of an item are stored, by their numbers; None where all are."""
     top = scan.record.get("search", {}).get("top_k")
-    most = int(matches.groupby(KEYS).size().max()) if len(matches) else 0
+    most = int(sizes.max()) if len(sizes) else 0
     return top if isinstance(top, int) and most >= top else None
+
+
+def _list_notes(scan: Scan) -> Iterator[str]:
+    """Yield which ranks they are where an item has several lists of best matches."""
+    if scan.by_source:
+        yield (
+            "ranks are those among the best matches of the duplicate's own source, as the scan"
+            " searched sources one by one"
+        )
 
 
 def _notes(placed: pd.DataFrame, matches: pd.DataFrame, stored: int | None) -> Iterator[str]:

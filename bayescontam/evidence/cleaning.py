@@ -255,4 +255,4 @@ def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     found = pairs.merge(called, on=list(PAIR))
     items = pd.MultiIndex.from_frame(scan.items[_KEYS])
     query = items.get_indexer(pd.MultiIndex.from_frame(found[_KEYS]))
-    return found[["chunk_id", "cosine", "copies"]].assign(query=query)
+    return found[["chunk_id", "source", "cosine", "copies"]].assign(query=query)

@@ -302,7 +302,8 @@ def item_contamination(
     item are independent given whether it is open and its effect on the curve, which are
     summed over. Matches that are not listed one by one enter through the histogram of
     cosines, in bins of 0.01, shared over sources as all cosines of the benchmark are; each
-    chunk counts as a document of its own there. Where a search by an index estimated them from
+    chunk counts as a document of its own there. Of a scan by source every source has a
+    histogram of its own, and nothing is shared. Where a search by an index estimated them from
     a sample, every draw has counts of its own. What was not scanned enters through the
     numbers of duplicates of all items of the benchmark. Sources are independent given the
     curve.

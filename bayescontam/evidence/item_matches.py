@@ -65,6 +65,9 @@ class Matched:
     # variance of each `rest_count`, relative to its square, where it is estimated from a sample of
     # chunks (a search by an index); empty where all were counted
     rest_error: FloatArray = field(default_factory=lambda: np.zeros(0))
+    # how many of those listed are the nearest of the whole corpus, one after the other: not all
+    # where each source has a list of its own
+    ranked: int | None = None
 
 
 class Matches:
@@ -85,13 +88,18 @@ class Matches:
         matches = self._single(pairs)
         self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
         self._matches = matches
-        self._copies = _copies(matches, scan.strata, self.sources)
+        shared = matches.assign(copies=1) if scan.by_source else matches
+        self._copies = _copies(shared, scan.strata, self.sources)
+        if scan.by_source:  # each is counted in the list of its own source
+            self._copies *= matches["copies"].to_numpy()[:, None]
         self._likelihoods = _likelihoods(curve, judged, self.verdicts, draws)
         self._further = self._counted(pairs, matches)
         self._histogram = self._coarse(scan.histogram)
         searched = scan.record.get("search") or {}
         self._weight = int(searched.get("index", {}).get("weight", 1))
+        self._by_source = scan.by_source
         self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
+        self._ends = _ends(scan)
 
     def _single(self, pairs: pd.DataFrame) -> pd.DataFrame:
         """Return listed documents and judged ones of the tail, with the positions of verdicts."""
@@ -156,22 +164,33 @@ class Matches:
             rows["kind"].to_numpy(np.int64),
             rows["place"].to_numpy(float),
             *self._rest(benchmark, rows if counted is None else counted, counts),
+            self._ranked(rows),
         )
+
+    def _ranked(self, rows: pd.DataFrame) -> int | None:
+        """Return how many of an item's documents precede all that are not listed."""
+        if not self._by_source or rows.empty:
+            return None
+        end = self._ends.get((rows["benchmark"].iloc[0], rows["item"].iloc[0]), -1.0)
+        return int((rows["listed"] & (rows["cosine"] >= end)).sum())
 
     def _rest(
         self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
     ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, FloatArray]:
         """Return occurrences outside the listed documents: by bin and source, place, error."""
         top = 101
-        all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
         place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
-        single = np.bincount(place, rows["copies"], minlength=top)
         nearest = (rows["chunk"] == rows["lead"]).to_numpy()
-        left: FloatArray = np.maximum(all_ - single, 0.0)
+        if self._by_source:
+            rest = self._left_by_source(rows, place, counts)
+            left: FloatArray = rest.sum(axis=1)
+        else:
+            all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
+            left = np.maximum(all_ - np.bincount(place, rows["copies"], minlength=top), 0.0)
+            rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
         # Before those in the middle of a bin: all above, and half of the bin.
         documents = left + np.bincount(place[nearest], minlength=top)
         before = documents[::-1].cumsum()[::-1] - left / 2
-        rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
         at, source = np.nonzero(rest > 0)
         error = np.zeros(0)
         if self._weight > 1:
@@ -180,6 +199,31 @@ class Matches:
             share = rest[at, source] / left[at]
             error = (self._weight - 1) * drawn[at] * share / rest[at, source] ** 2
         return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0), error
+
+    def _left_by_source(
+        self, rows: pd.DataFrame, place: IntArray, counts: pd.DataFrame
+    ) -> FloatArray:
+        """Return the occurrences that are not listed, each source's own, dims (bin, source)."""
+        names = pd.Index(self.sources)
+        known, total = np.zeros((101, len(names))), np.zeros((101, len(names)))
+        of_row = pd.Index(rows["source"])
+        if not pd.api.types.is_integer_dtype(of_row):  # else positions already
+            of_row = pd.Index(names.get_indexer(of_row))
+        np.add.at(known, (place, of_row.to_numpy()), rows["copies"].to_numpy())
+        own = names.get_indexer(pd.Index(counts["source"]))
+        np.add.at(total, (counts["bin"].clip(0, 100).to_numpy(), own), counts["count"].to_numpy())
+        left: FloatArray = np.maximum(total - known, 0.0)
+        return left
+
+
+def _ends(scan: Scan) -> dict[tuple[str, str], float]:
+    """Return for each item the cosine above which no source has matches that are not listed."""
+    if not scan.by_source:
+        return {}
+    of_list = scan.matches.groupby([*_KEYS, "source"], sort=False, observed=True)["cosine"]
+    ends = of_list.min()[of_list.size() >= scan.record["search"]["top_k"]]
+    highest: dict[tuple[str, str], float] = ends.groupby(_KEYS).max().to_dict()
+    return highest
 
 
 def _steps(cosines: NDArray[np.float32]) -> IntArray:
@@ -341,10 +385,12 @@ class ItemExposure:
 
     def none_among_first(self, ranks: Sequence[int]) -> FloatArray:
         """Return the probability that none of the first matches is a duplicate, (draw, rank)."""
-        if not self._item.listed:
+        item = self._item
+        ranked = item.listed if item.ranked is None else item.ranked
+        if not ranked:
             return np.ones((len(self._draws), len(ranks)))
-        summed = np.cumsum(log_expit(-self._odds[..., : self._item.listed]), axis=-1)
-        last = np.minimum(np.asarray(ranks), self._item.listed) - 1
+        summed = np.cumsum(log_expit(-self._odds[..., :ranked]), axis=-1)
+        last = np.minimum(np.asarray(ranks), ranked) - 1
         none = np.einsum("sh,shk->sk", self.weight, np.exp(summed[..., last]))
         return self.closed[:, None] + none
 

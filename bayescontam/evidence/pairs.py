@@ -46,6 +46,7 @@ SAME_TEXT = 0.005
 """Largest difference of two cosines of one pair of texts: devices and precisions differ by less."""
 
 _ITEM = ["benchmark", "item"]
+_OF_SOURCE = [*_ITEM, "source"]
 _KEYS = list(PAIR)
 LEAD = ["lead", "lead_cosine", "place"]
 """Columns that say which chunk of a document is the nearest to the item, and which place the
@@ -114,18 +115,42 @@ def _places(pairs: pd.DataFrame, scan: Scan) -> FloatArray:
     # In the order of falling cosines: of listed documents the place is their number.
     number = listed.groupby([pairs[name] for name in _ITEM], sort=False, observed=True).cumsum()
     place = number.to_numpy(float)
-    of_item = dict(iter(scan.histogram.groupby(_ITEM, sort=False, observed=True)))
-    known = pairs[pairs["listed"]].groupby(_ITEM, sort=False, observed=True)["copies"].sum()
-    for key, rows in pairs[nearest & ~pairs["listed"]].groupby(_ITEM, sort=False, observed=True):
-        counts = of_item[key]
-        above = rows["cosine"].to_numpy()[:, None] < counts["cosine"].to_numpy()
-        unlisted = (above * counts["count"].to_numpy()).sum(axis=1) - known.get(key, 0)
+    unlisted = _unlisted(pairs, scan, nearest if scan.by_source else nearest & ~pairs["listed"])
+    if scan.by_source:
+        # Where the list of one source ends, unlisted matches stand between those of the others.
+        place[listed] += unlisted[listed]
+    for _, rows in pairs[nearest & ~pairs["listed"]].groupby(_ITEM, sort=False, observed=True):
         at = rows.index.to_numpy()
-        place[at] += 1 + np.maximum(unlisted, np.arange(len(rows)))
+        place[at] += 1 + np.maximum(unlisted[at], np.arange(len(rows)))
     # Documents of one name may hold several nearest chunks of the same number.
     table = pairs[keys].assign(place=place, own=nearest)
     found = table[table["own"]].drop_duplicates(keys)[[*keys, "place"]]
     result: FloatArray = pairs[keys].merge(found, on=keys, how="left")["place"].to_numpy(float)
+    return result
+
+
+def _unlisted(pairs: pd.DataFrame, scan: Scan, chosen: "pd.Series[bool]") -> FloatArray:
+    """Return how many occurrences with a higher cosine than that of a pair are not listed."""
+    result = np.zeros(len(pairs))
+    if not chosen.any():
+        return result
+    # Each list of best matches ends at a cosine of its own, above which all are listed.
+    of_list = [*_ITEM, "source"] if scan.by_source else _ITEM
+    counted = scan.histogram.groupby(of_list, sort=False, observed=True).indices
+    cosines, counts = (scan.histogram[name].to_numpy() for name in ("cosine", "count"))
+    known = pairs[pairs["listed"]].groupby(of_list, sort=False, observed=True)["copies"].sum()
+    lists: dict[Any, list[Any]] = {}
+    keys: list[Any] = list(counted)
+    for key in keys:
+        lists.setdefault(key[: len(_ITEM)], []).append(key)
+    for item, rows in pairs[chosen].groupby(_ITEM, sort=False, observed=True):
+        own, at = rows["cosine"].to_numpy(float), rows.index.to_numpy()
+        for key in lists[item]:
+            bins = counted[key][np.argsort(cosines[counted[key]], kind="stable")]
+            above = np.append(counts[bins][::-1].cumsum()[::-1], 0)
+            beyond = above[np.searchsorted(cosines[bins], own, side="right")]
+            left = beyond - known.get(key, 0)
+            result[at] += np.maximum(left, 0) if scan.by_source else left
     return result
 
 
@@ -228,7 +253,10 @@ def top_pairs(
     exclude: pd.DataFrame | None = None,
     benchmarks: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Choose the pairs of each item with the highest cosines, one of each document."""
+    """Choose the pairs of each item with the highest cosines, one of each document.
+
+    Sources do not count here: of a scan by source they are the nearest of all.
+    """
     pairs = _candidates(scan, per_item, "pairs of an item", benchmarks)
     turn = pairs.groupby(_ITEM, sort=False, observed=True).cumcount()
     pairs = pairs.assign(turn=turn).sort_values("turn", kind="stable")
@@ -274,8 +302,8 @@ def _with_texts(pairs: pd.DataFrame, scan: Scan) -> pd.DataFrame:
     if pairs.empty:
         raise DataError([Fault(str(scan.folder), "has no pair left to choose: all are excluded")])
     texts = scan.texts.rename(columns={"text": "chunk_text"})
-    items = scan.items[[*_ITEM, "text"]]
-    result = pairs[_COLUMNS].merge(items, on=_ITEM, how="left", validate="many_to_one")
+    items = scan.item_texts[[*_OF_SOURCE, "text"]]
+    result = pairs[_COLUMNS].merge(items, on=_OF_SOURCE, how="left", validate="many_to_one")
     return result.merge(texts, on="chunk_id", how="left", validate="many_to_one")
 
 
@@ -504,9 +532,9 @@ def _guarded(text: str) -> str:
 
 def _texts(pairs: pd.DataFrame, scan: Scan) -> pd.DataFrame:
     """Return both texts of pairs, in their order."""
-    items = scan.items.set_index(_ITEM)["text"]
+    items = scan.item_texts.set_index(_OF_SOURCE)["text"]
     chunks = scan.texts.set_index("chunk_id")["text"]
-    named = pd.MultiIndex.from_frame(pairs[_ITEM])
+    named = pd.MultiIndex.from_frame(pairs[_OF_SOURCE])
     texts = {
         "item_text": items.reindex(named).array,
         "chunk_text": chunks.reindex(pairs["chunk_id"]).array,

@@ -35,7 +35,8 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
         ``benchmark, by, group, items, mean, ci_low, ci_high, n_mean, n_low, n_high``: share
         and number of items. ``by`` is ``"corpus"`` (whole), ``"scanned"`` (the scanned
         part), ``"source"`` (in `group`; the whole of it), ``"kind"``, or ``"matches"``
-        (among the `group` best matches of the scanned part).
+        (among the `group` best matches of the scanned part; of a scan by source, of all
+        sources together).
 
     Raises
     ------

@@ -38,6 +38,7 @@ from bayescontam.report.plots import (
     plain_labels,
     style,
 )
+from bayescontam.scan.results import over_all
 
 if TYPE_CHECKING:
     from bayescontam.evidence.curve import Curve
@@ -57,6 +58,11 @@ Card = dict[Any, Any]
 MOST_ITEMS = 50
 """Items that are listed as the most contaminated ones."""
 _PAIR = list(PAIR)
+_MODES = {
+    "input": "the question only", "output": "the answer only",
+    "input_output": "question and answer together",
+}  # fmt: skip
+"""What of an item is looked for, in words."""
 _MOST_MODELS = 12
 """Models whose accuracies are reported beside the texts of an item."""
 _OTHER = 0.005
@@ -108,14 +114,14 @@ def _length(column: str) -> int:
 
 def best_matches(scan: "Scan") -> pd.DataFrame:
     """Return one row for each item: its best match."""
-    matches = scan.matches
+    matches = over_all(scan)
     items = scan.items.reindex(columns=[*KEYS, "text", "tokens", "cut"])
     first = matches.loc[matches["rank"] == 1, [*KEYS, "cosine", *lexical_columns(matches)]]
     table = items.merge(first, on=KEYS, how="left", validate="one_to_one")
     table["cut"] = table["cut"].astype("boolean").fillna(False).astype(bool)
     table["missed"] = False
     if ngram := ngram_column(matches):
-        most = matches.groupby(KEYS, sort=False, observed=True)[ngram].max()
+        most = scan.matches.groupby(KEYS, sort=False, observed=True)[ngram].max()
         shared = table[KEYS].join(most.rename("most"), on=KEYS)["most"]
         table["missed"] = (table["cosine"] >= FOUND) & (shared == 0)
     return table
@@ -148,15 +154,20 @@ def headline(scan: "Scan", best: pd.DataFrame) -> pd.DataFrame:
 
 
 def thresholds(scan: "Scan") -> pd.DataFrame:
-    """Return ``benchmark, item, threshold``: at which cosine the tail of each item starts."""
-    return scan.tail.drop_duplicates(KEYS)[[*KEYS, "threshold"]]
+    """Return ``benchmark, item, threshold``: at which cosine the tail of each item starts.
+
+    Of a scan by source an item has one for each.
+    """
+    once = [*KEYS, "source"] if scan.by_source else KEYS
+    return scan.tail.drop_duplicates(once)[[*KEYS, "threshold"]]
 
 
 def strata(scan: "Scan") -> pd.DataFrame:
     """Return one row for each stratum, those with most chunks first."""
     columns = ["source", "stratum", "documents", "sampled", "share", "chunks"]
     table = pd.DataFrame(scan.record.get("strata") or [], columns=columns)
-    first = scan.matches[scan.matches["rank"] == 1]
+    matches = over_all(scan)
+    first = matches[matches["rank"] == 1]
     best = first.groupby(columns[:2], observed=True).size().rename("best")
     table = table.join(best, on=columns[:2]).fillna({"best": 0})
     return table.sort_values(["chunks", *columns[:2]], ascending=[False, True, True])
@@ -187,7 +198,8 @@ def item_cards(
     if rows.empty:
         return []
     if evidence is None:
-        matches = scan.matches[scan.matches["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
+        ranked = over_all(scan)
+        matches = ranked[ranked["rank"] <= BESIDE].merge(rows[KEYS], on=KEYS)
         matches, said, known = matches.sort_values("rank").assign(p=None), {}, {}
     else:
         matches = evidence.matches(rows).groupby(KEYS, observed=True).head(BESIDE)
@@ -196,6 +208,7 @@ def item_cards(
     by_item = {key: part.to_dict("records") for key, part in matches.groupby(KEYS, observed=True)}
     places = anchors(scan)
     texts = _texts(scan, matches)
+    modes = _own_modes(scan)
     return [
         {
             **row,
@@ -206,11 +219,21 @@ def item_cards(
             "excerpt": _excerpt(row["text"], unfolded),
             "matches": [
                 _match(match, texts, unfolded, said)
+                | {"looked_for": modes.get((row["benchmark"], match["source"]), "")}
                 for match in by_item.get((row["benchmark"], row["item"]), [])
             ],
         }
         for row in rows.to_dict("records")
     ]
+
+
+def _own_modes(scan: "Scan") -> dict[tuple[str, str], str]:
+    """Return what of the items of a benchmark is looked for in sources with texts of their own."""
+    return {
+        (row["benchmark"], source): _MODES.get(str(mode), printable(str(mode)))
+        for row in scan.record.get("benchmarks") or []
+        for source, mode in (row.get("by_source") or {}).items()
+    }
 
 
 def anchors(scan: "Scan") -> dict[tuple[Any, ...], str]:
@@ -276,7 +299,8 @@ class Evidence:
         rows = self.scan.matches.merge(items[KEYS], on=KEYS)
         p = _match_probabilities(self.scan, self.curve, items)
         rows = rows.merge(p, on=_PAIR, how="left")
-        return rows.sort_values(["p", "rank"], ascending=[False, True], kind="stable")
+        order = ["p", "cosine", "rank"]  # of equal ones in several sources the ranks differ
+        return rows.sort_values(order, ascending=[False, False, True], kind="stable")
 
     def verdicts(self) -> dict[tuple[object, ...], list[str]]:
         """Return how judges called each pair, in words."""

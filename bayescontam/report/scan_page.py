@@ -48,6 +48,7 @@ from bayescontam.report.plots import (
     style,
 )
 from bayescontam.report.recall_section import recall_section
+from bayescontam.scan.results import over_all
 
 if TYPE_CHECKING:
     from bayescontam.duplicates.recall import Recalled
@@ -259,8 +260,9 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
         weight = search.get("index", {}).get("weight", 1)
         how = f", estimated from one in {weight:,} chunks" if weight > 1 else ""
         yield "Cosines", number(search["pairs"], 0), f"pairs of item and chunk, copies counted{how}"
-    yield "Matches stored", number(len(scan.matches), 0), _stored(search)
-    yield "Tail sample", number(len(scan.tail), 0), _tail(search)
+    each = "each item in each source" if scan.by_source else "each item"
+    yield "Matches stored", number(len(scan.matches), 0), _stored(search, each)
+    yield "Tail sample", number(len(scan.tail), 0), _tail(search, each)
 
 
 def _short(scan: "Scan") -> str:
@@ -290,15 +292,15 @@ def _megabytes(documents: dict[str, Any]) -> str:
     return f"{documents['bytes'] / 1e6:,.1f} MB of files" if documents.get("bytes") else ""
 
 
-def _stored(search: dict[str, Any]) -> str:
-    return f"the {search['top_k']:,} best of each item" if "top_k" in search else ""
+def _stored(search: dict[str, Any], each: str) -> str:
+    return f"the {search['top_k']:,} best of {each}" if "top_k" in search else ""
 
 
-def _tail(search: dict[str, Any]) -> str:
+def _tail(search: dict[str, Any], each: str) -> str:
     if not {"tail_share", "tail_size"} <= set(search):
         return ""
     return (
-        f"up to {search['tail_size']:,} of each item, drawn at random from the"
+        f"up to {search['tail_size']:,} of {each}, drawn at random from the"
         f" {100 * search['tail_share']:g} % with the highest cosines"
     )
 
@@ -314,7 +316,12 @@ def assumptions(scan: "Scan") -> list[str]:
     """Return what a reader must know of the cosines, the sample and what was cut."""
     looked_for: dict[str, list[str]] = {}
     for row in (scan.record.get("benchmarks") or [])[:50]:
-        looked_for.setdefault(str(row.get("text_mode", "")), []).append(_shown(row["benchmark"]))
+        own, name = row.get("by_source") or {}, _shown(row["benchmark"])
+        looked_for.setdefault(str(row.get("text_mode", "")), []).append(
+            f"{name} outside {', '.join(map(_shown, own))}" if own else name
+        )
+        for source, mode in own.items():
+            looked_for.setdefault(str(mode), []).append(f"{name} in {_shown(source)}")
     return sentences(
         "scan_assumptions",
         **{name: _block(scan, name) for name in ("embedder", "documents", "chunks")},
@@ -325,6 +332,7 @@ def assumptions(scan: "Scan") -> list[str]:
         n_cut=int(scan.items["cut"].fillna(False).sum()) if "cut" in scan.items else 0,
         by_source=_by_source(scan),
         lexical=len(scan.matches) > 0 and bool(lexical_columns(scan.matches)),
+        apart=scan.by_source,
     )
 
 
@@ -365,6 +373,9 @@ def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
     if not names:
         return None
     limits = thresholds(scan)
+    unit, units = ("item", "items")
+    if scan.by_source:
+        unit, units = "item and source", "items and sources"
     figure, axes = _panels(names, 2.5, "number (log scale)", "cosine")
     for axis, name in zip(axes, names, strict=True):
         rows = scan.histogram[scan.histogram["benchmark"] == name]
@@ -377,7 +388,7 @@ def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
     marks = [
         Patch(color=BLUE, alpha=0.35, label="all pairs of item and chunk"),
         Patch(color=ORANGE, alpha=0.6, label="best match of each item"),
-        mark("where the tail starts (median item)", color=INK, ls="--"),
+        mark(f"where the tail starts (median {unit})", color=INK, ls="--"),
     ]
     legend(figure, marks)
     alt = (
@@ -387,7 +398,7 @@ def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
     )
     caption = (
         f"Counts in bins of {_BIN:g}. Right of the dashed line lies the tail, from which"
-        " matches are drawn at random; the grey band spans its starts over all items. Best"
+        f" matches are drawn at random; the grey band spans its starts over all {units}. Best"
         f" matches that stand apart from the slope of all pairs are worth a look first.{note}"
     )
     return finish(figure, "cosines", "Distribution of cosines", alt, caption)
@@ -459,16 +470,17 @@ def survival(
 @style()
 def sorted_tops(scan: "Scan", best: pd.DataFrame) -> Picture | None:
     """Draw the cosines of items' best, tenth and last matches, each sorted; None if none."""
-    names, note = _benchmarks(scan.matches, best)
+    ranked = over_all(scan)
+    names, note = _benchmarks(ranked, best)
     if not names:
         return None
-    last = int(scan.matches["rank"].max())
+    last = int(ranked["rank"].max())
     looks: dict[int, dict[str, Any]] = {last: {"color": GREY, "ls": ":", "lw": 1.8}}
     looks |= {10: {"color": INK, "ls": "--"}} if last >= 10 else {}
     looks[1] = {"color": BLUE, "lw": 1.8}
     figure, axes = _panels(names, 2.5, "cosine", "share of items, %")
     for axis, name in zip(axes, names, strict=True):
-        rows = scan.matches[scan.matches["benchmark"] == name]
+        rows = ranked[ranked["benchmark"] == name]
         items = int((best["benchmark"] == name).sum())
         for rank, look in looks.items():
             axis.plot(*_sorted(rows.loc[rows["rank"] == rank, "cosine"], items), **look)
@@ -484,7 +496,8 @@ def sorted_tops(scan: "Scan", best: pd.DataFrame) -> Picture | None:
     caption = (
         "How many items have a match with at least that cosine. Each line is sorted by itself."
         " Where the best match lies far above the others, few chunks are like the item; where"
-        f" all lie high, its topic is common.{note}"
+        f" all lie high, its topic is common.{' Ranks are over all sources.' * scan.by_source}"
+        f"{note}"
     )
     return finish(figure, "tops", "Top cosine of each item, sorted", alt, caption)
 

@@ -30,7 +30,7 @@ from bayescontam.scan.execution import (
     stage_folder,
     task_name,
 )
-from bayescontam.scan.items import CorpusListing, EmbeddedItems, ItemStage
+from bayescontam.scan.items import CorpusListing, EmbeddedItems, Item, ItemStage
 from bayescontam.scan.served import replies_folder
 from bayescontam.scan.sketch import Chunks, places
 from bayescontam.scan.sources import Input
@@ -290,6 +290,7 @@ class TextShard:
 
     path: str  # parquet file with the columns of `CHUNK_SCHEMA`
     size: int
+    source: str = ""  # that of all its chunks, where sources are searched one by one
 
     @property
     def name(self) -> str:
@@ -346,21 +347,26 @@ class ChunkStage:
     cutoffs: Cutoffs
     count: Callable[[Sequence[str]], list[int]]  # as the embedder does, which is not needed here
     max_tokens: int
-    chunking: Chunking
+    chunking: dict[str, Chunking]  # by source; by "" where it is one for all
     rows: int  # most chunks of a shard
 
     def __call__(self) -> Callable[[tuple[int, list[tuple[int, str]]]], None]:
-        """Make the chunker; return the function of one task."""
-        chunker = Chunker(self.count, self.chunking, self.max_tokens)
-        return lambda task: self.chunk(chunker, *task)
+        """Make the chunkers; return the function of one task."""
+        chunkers = {
+            source: Chunker(self.count, chunking, self.max_tokens)
+            for source, chunking in self.chunking.items()
+        }
+        return lambda task: self.chunk(chunkers, *task)
 
-    def chunk(self, chunker: Chunker, number: int, inputs: list[tuple[int, str]]) -> None:
+    def chunk(
+        self, chunkers: dict[str, Chunker], number: int, inputs: list[tuple[int, str]]
+    ) -> None:
         """Chunk the documents of some inputs, given as number and source."""
         by_source: dict[str, Counter[str]] = {}
         shards: list[tuple[str, int]] = []
         waiting: list[Report] = []
         for source, documents in self._batches(inputs):
-            split = chunker.split(documents)
+            split = chunkers[source if source in chunkers else ""].split(documents)
             counts = by_source.setdefault(source, Counter(dict.fromkeys(LENGTHS, 0)))
             counts["documents"] += len(documents)
             for name in LENGTHS[1:]:
@@ -409,35 +415,53 @@ class ChunkedDocuments:
 
     folder: Path
     reports: list[Report]  # what chunking counted
-    min_tokens: int  # shortest text that is searched
+    shortest: dict[str, int]  # text that is searched, by source; by "" where it is one for all
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The same of those sources that have texts."""
+        there = {source for report in self.reports for source in report["by_source"]}
+        return {name: n for name, n in self.shortest.items() if name in there} or self.shortest
+
+    @property
+    def min_tokens(self) -> int:
+        """Tokens from which a text was searched in every source."""
+        return max(self.limits.values())
 
     def shards(self) -> list[TextShard]:
         """Return the shards in order."""
-        files = [file for report in self.reports for file in report["shards"]]
-        return [TextShard(str(self.folder / name), size) for name, size in files]
+        apart = "" not in self.shortest
+        return [
+            TextShard(
+                str(self.folder / name), size, next(iter(report["by_source"])) if apart else ""
+            )
+            for report in self.reports
+            for name, size in report["shards"]
+        ]
 
 
 def chunk_documents(
     corpus: CorpusListing,
-    embedded: EmbeddedItems,
+    lists: dict[str, EmbeddedItems],
     sample: SampledDocuments,
     out: Path,
     execution: Execution,
 ) -> ChunkedDocuments:
     """Divide the documents of the sample into chunks."""
-    chunking, embedding = corpus.manifest.chunking, corpus.manifest.embedding
-    rows = corpus.manifest.search.shard_chunks
-    if chunking.min_tokens is None:
-        lengths: dict[str, list[int]] = {}
-        for item, tokens in zip(corpus.items, embedded.tokens, strict=True):
-            lengths.setdefault(item.benchmark, []).append(tokens)
-        least = shortest(list(lengths.values()), chunking.max_tokens or embedded.max_tokens)
-        chunking = chunking.model_copy(update={"min_tokens": least})
+    embedding, rows = corpus.manifest.embedding, corpus.manifest.search.shard_chunks
+    chunking = {
+        source: _following(corpus.manifest.chunking, corpus.lists[source], embedded)
+        for source, embedded in lists.items()
+    }
+    content: Any = {source: spec.model_dump() for source, spec in chunking.items()}
+    # One that can still count, if there is any.
+    embedded = max(lists.values(), key=lambda one: one.count is not None)
     folder = stage_folder(
-        out, "chunk", sample.folder.name, chunking.model_dump(), content_of(embedding),
+        out, "chunk", sample.folder.name, content.get("", content), content_of(embedding),
         embedded.about, rows,
     )  # fmt: skip
-    groups = list(enumerate(_grouped(corpus.inputs, sample.reports)))
+    apart = "" not in lists
+    groups = list(enumerate(_grouped(corpus.inputs, sample.reports, apart)))
     tasks = {task_name(i): (i, group) for i, group in groups if not _is_chunked(folder, i)}
     if tasks:
         replies = replies_folder(out, embedding)
@@ -447,9 +471,19 @@ def chunk_documents(
         )
         for _ in execution.run("chunk", chunk, tasks, lambda task: len(task[1]), "files"):
             pass
-    return ChunkedDocuments(
-        folder, read_reports(folder, len(groups)), max(1, chunking.min_tokens or 0)
-    )
+    least = {source: max(1, spec.min_tokens or 0) for source, spec in chunking.items()}
+    return ChunkedDocuments(folder, read_reports(folder, len(groups)), least)
+
+
+def _following(chunking: Chunking, items: Sequence[Item], embedded: EmbeddedItems) -> Chunking:
+    """Return how documents are divided; the shortest chunk follows the items by default."""
+    if chunking.min_tokens is not None:
+        return chunking
+    lengths: dict[str, list[int]] = {}
+    for item, tokens in zip(items, embedded.tokens, strict=True):
+        lengths.setdefault(item.benchmark, []).append(tokens)
+    least = shortest(list(lengths.values()), chunking.max_tokens or embedded.max_tokens)
+    return chunking.model_copy(update={"min_tokens": least})
 
 
 def token_counter(
@@ -475,11 +509,20 @@ def _is_chunked(folder: Path, number: int) -> bool:
     return path.exists() and "by_source" in read_json(path)
 
 
-def _grouped(inputs: Sequence[Input], read: list[Report]) -> Iterator[list[tuple[int, str]]]:
-    """Give inputs, as number and source, in groups of about `_BYTES` of candidates' text."""
+def _grouped(
+    inputs: Sequence[Input], read: list[Report], apart: bool
+) -> Iterator[list[tuple[int, str]]]:
+    """Give inputs, as number and source, in groups of about `_BYTES` of candidates' text.
+
+    Where sources are searched one by one, they are `apart`: each is in groups of its own, which
+    are those of a scan of it alone.
+    """
     group: list[tuple[int, str]] = []
     size = 0.0
     for number, (item, report) in enumerate(zip(inputs, read, strict=True)):
+        if apart and group and group[-1][1] != item.source:
+            yield group
+            group, size = [], 0
         group.append((number, item.source))
         size += report["bytes"] * report["candidates"] / max(1, sum(report["documents"].values()))
         if size >= _BYTES:

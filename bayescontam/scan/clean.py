@@ -129,9 +129,11 @@ class Limits:
     cosine: FloatArray  # dims (item, source), items in the order of the scan
     about: dict[str, Any]  # what was requested, for the record
     # judged duplicates, too near at any cosine: `query` (number of the item), `chunk_id`,
-    # `cosine`, `copies`
+    # `source`, `cosine`, `copies`
     judged: pd.DataFrame = field(
-        default_factory=lambda: pd.DataFrame(columns=["query", "chunk_id", "cosine", "copies"])
+        default_factory=lambda: pd.DataFrame(
+            columns=["query", "chunk_id", "source", "cosine", "copies"]
+        )
     )
     # P(duplicate) of dropped documents by the number of the item, source and cosine
     chance: Callable[[pd.DataFrame], FloatArray] | None = None
@@ -164,6 +166,11 @@ def check_sources(manifest: Manifest) -> None:
             raise UsageError(
                 f"{name}: '{left}' leaves out a part of it, and what was not searched cannot be"
                 " called clean; scan it whole (without the key)"
+            )
+        if own := next((key for key in ("text_mode", "input_output") if getattr(source, key)), ""):
+            raise UsageError(
+                f"{name}: has a {own} of its own, and one clean corpus is of one text an item;"
+                " scan it by itself, with that of the benchmark, and write from that scan"
             )
         if source.share < 1:
             raise UsageError(
@@ -300,7 +307,7 @@ def _clean(
     scan: Scan, corpus: CorpusListing, limits: Limits, part: Path, execution: Execution
 ) -> tuple[Path, Report, pd.DataFrame]:
     """Do all tasks; return the folder of the stage, the record, and what was dropped."""
-    embedded = embed_items(corpus, part, execution)
+    embedded = embed_items(corpus, corpus.items, part, execution)
     listing = embedder_differences(scan.record["embedder"], embedded.about, "the scan")
     if listing:
         raise UsageError(
@@ -332,21 +339,29 @@ def _clean(
 
 def _near(
     scan: Scan, limits: Limits, margin: float
-) -> tuple[NearTexts, dict[int, int], NDArray[np.int64]]:
-    """Return the texts near items, the occurrences of each, and of which items there are more."""
+) -> tuple[NearTexts, dict[tuple[str, int], int], NDArray[np.int64]]:
+    """Return the texts near items, the occurrences of each, and of which items there are more.
+
+    Occurrences are by source of a scan by source, else by "" and text.
+    """
     keys = ["benchmark", "item"]
     items = pd.MultiIndex.from_frame(scan.items[keys])
     query = items.get_indexer(pd.MultiIndex.from_frame(scan.matches[keys]))
-    listed = scan.matches[["chunk_id", "cosine", "copies"]].assign(query=query, judged=False)
+    of_source = scan.matches["source"] if scan.by_source else ""
+    shown = ["chunk_id", "cosine", "copies"]
+    listed = scan.matches[shown].assign(query=query, judged=False, source=of_source)
     least = limits.cosine.min(axis=1) - margin
     listed = listed[listed["cosine"].to_numpy() >= least[query]]
     # All that were stored are near: there may be more.
-    full = listed.groupby("query").size() >= scan.record["search"]["top_k"]
-    table = pd.concat([listed, limits.judged.assign(judged=True)]).sort_values("chunk_id")
+    sizes = listed.groupby(["query", "source"]).size().groupby("query").max()
+    full = sizes >= scan.record["search"]["top_k"]
+    judged = limits.judged if scan.by_source else limits.judged.assign(source="")
+    table = pd.concat([listed, judged.assign(judged=True)]).sort_values("chunk_id")
     types = {"chunk_id": np.uint64, "query": np.int64, "cosine": np.float32, "judged": bool}
     columns = {name: table[name].to_numpy(kind) for name, kind in types.items()}
-    once = table.drop_duplicates("chunk_id")
-    copies = dict(zip(map(int, once["chunk_id"]), map(int, once["copies"]), strict=True))
+    once = table.drop_duplicates(["source", "chunk_id"])
+    names = zip(once["source"], map(int, once["chunk_id"]), strict=True)
+    copies = dict(zip(names, map(int, once["copies"]), strict=True))
     near = NearTexts(columns["chunk_id"], columns["query"], columns["cosine"], columns["judged"])
     return near, copies, full.index[full].to_numpy(np.int64)
 
@@ -393,14 +408,15 @@ def _kilobytes(item: Input) -> int:
     return 1 + path.stat().st_size // 1000 if path.is_file() else 1
 
 
-def _check_found(scan: Scan, reports: Sequence[Report], copies: dict[int, int]) -> None:
+def _check_found(scan: Scan, reports: Sequence[Report], copies: dict[tuple[str, int], int]) -> None:
     """Refuse a corpus whose chunks are others than those of the scan."""
-    found = Counter[str]()
+    found = Counter[tuple[str, int]]()
     for report in reports:
-        found.update(report["found"])
+        source = report["source"] if scan.by_source else ""
+        found.update({(source, int(text)): count for text, count in report["found"].items()})
     chunks = sum(report["counts"].get("chunks", 0) for report in reports)
     there = scan.record["search"]["chunks"]
-    lost = [one for one, count in copies.items() if found[str(one)] != count]
+    lost = [one for one, count in copies.items() if found[one] != count]
     if lost or chunks != there:
         problem = (
             f"has {there:,} chunks, and the same documents have {chunks:,} now; of {len(copies):,}"

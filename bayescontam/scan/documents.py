@@ -550,7 +550,9 @@ def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> 
     """Read all inputs; list in ``scan.log`` what of them could not be read."""
     inputs, sources, skip_unreadable = corpus.inputs, corpus.sources, corpus.skip_unreadable
     seed, reading = corpus.manifest.seed, corpus.manifest.reading
-    specs = {name: content_of(source) for name, source in sources.items()}
+    # Nothing is read anew where only other texts of items are looked for.
+    unsaid = {"text_mode": None, "input_output": None}
+    specs = {name: content_of(source.model_copy(update=unsaid)) for name, source in sources.items()}
     folder = stage_folder(
         out, "read", seed, specs, reading.model_dump(), skip_unreadable,
         [asdict(item) for item in inputs],

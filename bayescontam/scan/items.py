@@ -5,7 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -308,6 +308,14 @@ class CorpusListing:
     skip_unreadable: bool  # whether inputs that cannot be read are counted, not an error
     # folder of an index of the stored vectors that is searched in their place, and what it is
     index: tuple[str, str] | None = None
+    # items as each source is searched for them, by its name, where each is searched by itself:
+    # the same items in the same order, perhaps with other texts
+    by_source: dict[str, list[Item]] = field(default_factory=dict)
+
+    @property
+    def lists(self) -> dict[str, list[Item]]:
+        """Items by the source that is searched for them; by "" where all are searched at once."""
+        return self.by_source or {"": self.items}
 
     @property
     def key(self) -> dict[str, Any]:
@@ -321,6 +329,9 @@ class CorpusListing:
         }
         if self.stored:
             key["stored vectors"] = list(self.stored.values())
+        others = {name: own for name, own in self.by_source.items() if own != self.items}
+        if others:
+            key["items by source"] = {name: _hash(own) for name, own in others.items()}
         return key if self.index is None else key | {"index": self.index[1]}
 
 
@@ -362,9 +373,25 @@ class ItemStage:
         return embed
 
 
-def embed_items(corpus: CorpusListing, out: Path, execution: Execution) -> EmbeddedItems:
+def embed_lists(corpus: CorpusListing, out: Path, execution: Execution) -> dict[str, EmbeddedItems]:
+    """Return vectors and lengths of the items of each of the lists; of equal lists, once."""
+    found: dict[str, EmbeddedItems] = {}
+    done: list[tuple[list[Item], EmbeddedItems]] = []
+    for source, items in corpus.lists.items():
+        same = next((embedded for own, embedded in done if own == items), None)
+        if same is None:
+            # Each as in a scan of its own: what a text is embedded beside may change its rounding.
+            same = embed_items(corpus, items, out, execution)
+            done.append((items, same))
+        found[source] = same
+    return found
+
+
+def embed_items(
+    corpus: CorpusListing, items: list[Item], out: Path, execution: Execution
+) -> EmbeddedItems:
     """Return vectors and lengths of all items."""
-    items, given, embedding = corpus.items, corpus.given, corpus.manifest.embedding
+    given, embedding = corpus.given, corpus.manifest.embedding
     texts = [item.text for item in items if item.benchmark not in given]
     if not texts and not corpus.inputs:  # no embedder is needed
         nothing = EmbeddedItems(np.empty((0, 0), np.float32), [], 0, {"model": "given"})

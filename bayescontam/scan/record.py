@@ -15,6 +15,7 @@ from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.stored_vectors import Precision, StoredVectors
 from bayescontam.specs.base import content_of
+from bayescontam.specs.corpus import as_looked_for
 
 _PACKAGES = (
     "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
@@ -32,10 +33,12 @@ def record_of(
     seconds: dict[str, float],
 ) -> dict[str, Any]:
     """Return the content of ``scan.json``."""
-    manifest, sketch, search = corpus.manifest, found.sketch, corpus.manifest.search
+    manifest, search = corpus.manifest, corpus.manifest.search
+    sketches = [own.sketch for own in found.lists]
+    total = sum(sketch.total for sketch in sketches)
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
     documents, short = _documents(sample, chunked, stored), _short(chunked, stored)
-    least = chunked.min_tokens
+    least, limits = chunked.min_tokens, chunked.limits
     if stored and not corpus.inputs:
         least = max(vectors.about["min_tokens"] for vectors in stored)
     return {
@@ -52,32 +55,34 @@ def record_of(
         "embedder": embedded.about,
         "documents": documents,
         "chunks": {
-            "made": sketch.total,
-            "distinct": sketch.tallies.get("texts", 0),
+            "made": total,
+            "distinct": sum(sketch.tallies.get("texts", 0) for sketch in sketches),
             "short_pieces": sum(counts["short_pieces"] for counts in short.values()),
             "min_tokens": least,
-        },
+        }
+        | ({"min_tokens_by_source": limits} if len(set(limits.values())) > 1 else {}),
         "short": short,
-        "strata": _strata_of(sample, stored, sketch),
+        "strata": _strata_of(sample, stored, found),
         "benchmarks": _benchmarks(corpus, found),
         "search": {
             "queries": len(corpus.items),
-            "chunks": sketch.total,
-            "pairs": sketch.total * len(corpus.items),
+            "chunks": total,
+            "pairs": total * len(corpus.items),
             "shards": len(found.shards),
             "top_k": search.top_k,
             "tail_share": search.tail_share,
             "tail_size": search.tail_size,
         }
-        | _index_record(sketch),
+        | ({"per": "source"} if corpus.by_source else {})
+        | _index_record(sketches[0]),
         "seconds": seconds,
         "notes": [
             *corpus.notes,
             *_choice_notes(corpus.left_out, documents),
             *_reading_notes(documents),
-            *_short_notes(_short(chunked, []), chunked.min_tokens),
-            *_stored_notes(stored, chunked.min_tokens),
-            *_index_notes(sketch),
+            *_shortest_notes(chunked),
+            *_stored_notes(stored, chunked),
+            *_index_notes(sketches[0]),
             *_cut_notes(found),
         ],
     }
@@ -160,9 +165,9 @@ def _short(chunked: ChunkedDocuments, stored: Sequence[StoredVectors]) -> dict[s
 
 
 def _strata_of(
-    sample: SampledDocuments, stored: Sequence[StoredVectors], sketch: Sketch
+    sample: SampledDocuments, stored: Sequence[StoredVectors], found: SearchTables
 ) -> list[dict[str, Any]]:
-    left = dict(sketch.chunks)
+    left = dict(found.chunks)
     table: list[dict[str, Any]]
     table = sample.cutoffs.table.drop(columns="cutoff").to_dict("records")  # type: ignore
     table += [row for vectors in stored for row in vectors.about["strata"]]
@@ -175,10 +180,19 @@ def _strata_of(
 
 
 def _benchmarks(corpus: CorpusListing, found: SearchTables) -> list[dict[str, Any]]:
-    modes = {benchmark.name: benchmark.text_mode for benchmark in corpus.manifest.benchmarks}
+    manifest = corpus.manifest
+    modes = {benchmark.name: benchmark.text_mode for benchmark in manifest.benchmarks}
+    own_modes = {
+        benchmark.name: {
+            source.name: as_looked_for(benchmark, source).text_mode
+            for source in manifest.sources
+            if as_looked_for(benchmark, source).text_mode != benchmark.text_mode
+        }
+        for benchmark in manifest.benchmarks
+    }
     cut: dict[str, list[bool]] = {}
-    for item, tokens in zip(found.items, found.tokens, strict=True):
-        cut.setdefault(item.benchmark, []).append(tokens > found.max_tokens)
+    for item, longer in zip(found.items, found.cut, strict=True):
+        cut.setdefault(item.benchmark, []).append(longer)
     return [
         {
             "benchmark": b,
@@ -187,6 +201,7 @@ def _benchmarks(corpus: CorpusListing, found: SearchTables) -> list[dict[str, An
             "text_mode": modes.get(b, "input"),
             "cut": sum(own),
         }
+        | ({"by_source": own_modes[b]} if own_modes.get(b) else {})
         for b, own in cut.items()
     ]
 
@@ -289,16 +304,29 @@ def _index_notes(sketch: Sketch) -> Iterator[str]:
 
 def _cut_notes(found: SearchTables) -> Iterator[str]:
     """Give a sentence on items that are cut."""
-    if cut := sum(tokens > found.max_tokens for tokens in found.tokens):
+    if cut := sum(found.cut):
         yield (
             f"{cut:,} of {len(found.items):,} items are longer than the {found.max_tokens:,} tokens"
             " that the embedder sees: only their beginning was looked for"
         )
 
 
-def _stored_notes(stored: Sequence[StoredVectors], least: int) -> Iterator[str]:
+def _shortest_notes(chunked: ChunkedDocuments) -> Iterator[str]:
+    """Give sentences on short texts, of each source where the limits differ."""
+    short = _short(chunked, [])
+    if len(set(chunked.limits.values())) == 1:
+        yield from _short_notes(short, chunked.min_tokens)
+        return
+    for name, counts in short.items():
+        for note in _short_notes({name: counts}, chunked.shortest[name]):
+            yield f"source '{printable(name, 60)}': {note}"
+
+
+def _stored_notes(stored: Sequence[StoredVectors], chunked: ChunkedDocuments) -> Iterator[str]:
     """Give sentences on what stored vectors lack for these items, or hold only roughly."""
     for vectors in stored:
+        # The sources of stored vectors are all searched for the items' own texts.
+        least = chunked.shortest[vectors.sources[0] if "" not in chunked.shortest else ""]
         name, shortest = printable(str(vectors.folder)), vectors.about["min_tokens"]
         yield from _short_notes(vectors.about["short"], shortest)
         if shortest < least:

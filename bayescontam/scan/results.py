@@ -23,8 +23,8 @@ from bayescontam.errors import DataError, Fault
 from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import Item
-from bayescontam.scan.search import Shard
-from bayescontam.scan.sketch import Sketch, split_places
+from bayescontam.scan.shard_search import Shard
+from bayescontam.scan.sketch import Sketch, Stratum, split_places
 from bayescontam.specs.corpus import Lexical, Search
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 FILES = ("matches", "tail", "histogram", "strata", "items", "texts")
+ITEM_TEXTS = "item_texts"
+"""Table of items by source, where the texts differ."""
 RECORD = "scan.json"
 _PLACED = ["document", "chunk", "start", "end", "source", "stratum", "copies", "chunk_id"]
 TEXTS = pa.schema([("chunk_id", pa.uint64()), ("text", pa.large_string())])
@@ -89,9 +91,15 @@ class Scan:
         except ValueError as error:
             raise DataError([Fault(str(path / RECORD), f"is not JSON ({error})")]) from error
 
+    @property
+    def by_source(self) -> bool:
+        """Whether each source was searched by itself (``search.per = "source"``)."""
+        search = self.record.get("search") or {}
+        return bool(search.get("per") == "source")
+
     @cached_property
     def matches(self) -> pd.DataFrame:
-        """Best matches of every item.
+        """Best matches of every item; of a scan by source, those of each source.
 
         Columns: ``benchmark``, ``item``, ``rank`` (from 1), ``cosine``, ``document``,
         ``chunk`` (number in the document, from 0), ``start`` and ``end`` (characters of the
@@ -104,6 +112,8 @@ class Scan:
     def tail(self) -> pd.DataFrame:
         """Uniform random sample of every item's matches at or above a threshold.
 
+        Of a scan by source every source has a threshold and a sample of its own.
+
         Columns as in `matches`, without rank and lexical scores, and ``threshold`` (a
         cosine), ``tail_matches`` (occurrences of chunks at or above it).
         """
@@ -114,6 +124,7 @@ class Scan:
         """All cosines: ``benchmark``, ``item``, ``cosine`` (lower edge, width 0.001), ``count``.
 
         Of a search by an index also ``estimated``: which part of the count comes from a sample.
+        Of a scan by source also ``source``: a histogram of each.
         """
         return self._table("histogram")
 
@@ -124,8 +135,26 @@ class Scan:
 
     @cached_property
     def items(self) -> pd.DataFrame:
-        """Items: ``benchmark``, ``item``, ``text``, ``tokens``, ``cut`` (longer than is seen)."""
+        """Items: ``benchmark``, ``item``, ``text``, ``tokens``, ``cut`` (longer than is seen).
+
+        Where sources are searched for other texts, these are in `item_texts`; ``text`` is then
+        that of the first source, and ``cut`` whether any is longer than is seen.
+        """
         return self._table("items")
+
+    @cached_property
+    def item_texts(self) -> pd.DataFrame:
+        """Texts of items by source: the columns of `items`, and ``source``.
+
+        One row an item and source, also where all sources are searched for the same texts.
+        """
+        if (self.folder / f"{ITEM_TEXTS}.parquet").is_file():
+            return self._table(ITEM_TEXTS)
+        names = dict.fromkeys(str(row["source"]) for row in self.record.get("strata") or [])
+        parts = [self.items.assign(source=name) for name in names]
+        table = pd.concat(parts, ignore_index=True) if parts else self.items.assign(source="")[:0]
+        front = ["benchmark", "item", "source"]
+        return table[[*front, *(name for name in table if name not in front)]]
 
     @cached_property
     def texts(self) -> pd.DataFrame:
@@ -175,30 +204,70 @@ class Scan:
 
 
 @dataclass(frozen=True)
-class SearchTables:
-    """What a search found, with what its numbers mean."""
+class Searched:
+    """What was found for a list of items."""
 
     sketch: Sketch  # one query for each item
     items: Sequence[Item]
     tokens: Sequence[int]  # lengths of the items
+    source: str = ""  # which was searched by itself; by default all were at once
+
+
+@dataclass(frozen=True)
+class SearchTables:
+    """What a search found, with what its numbers mean."""
+
+    lists: Sequence[Searched]  # one, or one for each source: the same items, perhaps other texts
     max_tokens: int  # longest text that the embedder sees
     shards: Sequence[Shard]
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """Items with their texts in the first list."""
+        return self.lists[0].items
+
+    @property
+    def cut(self) -> list[bool]:
+        """Whether each item is longer than the embedder sees, in any of the lists."""
+        return [
+            max(tokens) > self.max_tokens
+            for tokens in zip(*(own.tokens for own in self.lists), strict=True)
+        ]
+
+    @property
+    def chunks(self) -> dict[Stratum, int]:
+        """Occurrences of chunks that were searched."""
+        return {name: n for own in self.lists for name, n in own.sketch.chunks.items()}
+
+    @property
+    def texts_differ(self) -> bool:
+        """Whether an item is looked for by other texts in other sources."""
+        return any(own.items != self.items for own in self.lists)
 
 
 def write_tables(
     folder: Path, found: SearchTables, search: Search, lexical: Lexical, bar: bool
 ) -> None:
-    """Write all tables of a scan; see `bayescontam.scan.results.Scan`."""
-    top, tail = _top(found, search), _tail(found, search)
+    """Write all tables of a scan; see `bayescontam.scan.results.Scan`.
+
+    Of sources that were searched one by one the tables are those of each, one after the other.
+    """
+    top = pd.concat([_top(own, search) for own in found.lists], ignore_index=True)
+    tail = pd.concat([_tail(own, search) for own in found.lists], ignore_index=True)
     described, scores = _look_up(folder, found, top, tail, lexical, bar)
     write_table(folder / "matches.parquet", _placed(top, described, ["rank"]).join(scores))
     write_table(
         folder / "tail.parquet",
         _placed(tail, described, []).join(tail[["threshold", "tail_matches"]]),
     )
-    write_table(folder / "histogram.parquet", _histogram(found))
+    counts = pd.concat([_histogram(own) for own in found.lists], ignore_index=True)
+    write_table(folder / "histogram.parquet", counts)
     write_table(folder / "strata.parquet", _strata(found))
     write_table(folder / "items.parquet", _items(found))
+    by_source = folder / f"{ITEM_TEXTS}.parquet"
+    by_source.unlink(missing_ok=True)  # of the scan that is replaced
+    if found.texts_differ:
+        write_table(by_source, _item_texts(found))
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -209,13 +278,14 @@ def write_table(path: Path, table: pd.DataFrame) -> None:
         )
 
 
-def _rows(found: SearchTables, parts: list[Any]) -> pd.DataFrame:
+def _rows(found: Searched, parts: list[Any]) -> pd.DataFrame:
     """Return matches of all items as a table, with the number of each one's query."""
     query = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     rows = np.concatenate(parts) if parts else found.sketch.matches[:0]
     return pd.DataFrame(
         {
             "query": query,
+            "list": found.source,
             "benchmark": _names(found, query, "benchmark"),
             "item": _names(found, query, "item"),
             "cosine": rows["cosine"],
@@ -226,18 +296,18 @@ def _rows(found: SearchTables, parts: list[Any]) -> pd.DataFrame:
     )
 
 
-def _names(found: SearchTables, query: Any, field: str) -> Any:
+def _names(found: Searched, query: Any, field: str) -> Any:
     return np.array([getattr(item, field) for item in found.items], dtype=object)[query]
 
 
-def _top(found: SearchTables, search: Search) -> pd.DataFrame:
+def _top(found: Searched, search: Search) -> pd.DataFrame:
     queries = range(len(found.items))
     table = _rows(found, [found.sketch.top(q, search.top_k) for q in queries])
-    table.insert(3, "rank", table.groupby("query").cumcount().astype(np.int32) + 1)
+    table.insert(4, "rank", table.groupby("query").cumcount().astype(np.int32) + 1)
     return table
 
 
-def _tail(found: SearchTables, search: Search) -> pd.DataFrame:
+def _tail(found: Searched, search: Search) -> pd.DataFrame:
     sketch = found.sketch
     lowest = [sketch.threshold(q, search.tail_share) for q in range(len(found.items))]
     parts = [sketch.tail(q, bin_, search.tail_size) for q, bin_ in enumerate(lowest)]
@@ -261,7 +331,7 @@ def _look_up(
     known = pd.concat([top[columns], tail[columns]]).drop_duplicates("where")
     chunk_of = known.set_index("where")["chunk_id"].sort_index()
     best = dict(iter(top.groupby(split_places(top["where"].to_numpy())[0])))
-    described, scores = [], []
+    described, scores, written = [], [], set[int]()
     # Texts are written as they are met: those of all matches may not fit into memory.
     path = folder / "texts.parquet"
     with (
@@ -276,7 +346,11 @@ def _look_up(
             rows = split_places(part.index.to_numpy())[1]
             table = found.shards[number].describe(rows).set_index(part.index)
             texts = pd.DataFrame({"chunk_id": part, "text": table["text"]}).dropna()
-            writer.write_table(pa.Table.from_pandas(texts, TEXTS, preserve_index=False))
+            # Sources that are searched one by one may share a text.
+            once = texts.drop_duplicates("chunk_id")
+            new = once[np.array([n not in written for n in once["chunk_id"].tolist()], bool)]
+            written.update(new["chunk_id"].tolist())
+            writer.write_table(pa.Table.from_pandas(new, TEXTS, preserve_index=False))
             described.append(table[list(DESCRIBED)])
             matches = best.get(number, top[:0])
             scores.append(_scores(found, matches, texts["text"], lexical))
@@ -289,7 +363,10 @@ def _scores(
 ) -> pd.DataFrame:
     """Return the lexical scores of matches whose texts (by place) are known."""
     known = matches[matches["where"].isin(texts.index)]
-    items = [found.items[query].text for query in known["query"]]
+    of_list = {own.source: own.items for own in found.lists}
+    items = [
+        of_list[name][query].text for name, query in zip(known["list"], known["query"], strict=True)
+    ]
     pairs = list(zip(items, texts.loc[known["where"]], strict=True))
     return lexical_scores(pairs, lexical).set_index(known.index)
 
@@ -304,11 +381,12 @@ def edges(bins: Any) -> Any:
     return np.round((bins - 1000) / 1000, 3)
 
 
-def _histogram(found: SearchTables) -> pd.DataFrame:
+def _histogram(found: Searched) -> pd.DataFrame:
     query, place = np.nonzero(found.sketch.counts)
     columns = {
         "benchmark": _names(found, query, "benchmark"),
         "item": _names(found, query, "item"),
+        **({"source": np.full(len(query), found.source, object)} if found.source else {}),
         "cosine": edges(place),
         "count": found.sketch.counts[query, place],
     }
@@ -319,31 +397,65 @@ def _histogram(found: SearchTables) -> pd.DataFrame:
 
 def _strata(found: SearchTables) -> pd.DataFrame:
     names = list(dict.fromkeys(item.benchmark for item in found.items))
+    counted = {name: rows for own in found.lists for name, rows in own.sketch.strata.items()}
     tables = []
-    for (source, stratum), counts in sorted(found.sketch.strata.items()):
+    for (source, stratum), counts in sorted(counted.items()):
         benchmark, place = np.nonzero(counts)
         keys = {"benchmark": np.array(names, object)[benchmark], "source": source}
-        counted = {"stratum": stratum, "cosine": edges(place), "count": counts[benchmark, place]}
-        tables.append(pd.DataFrame({**keys, **counted}))
+        values = {"stratum": stratum, "cosine": edges(place), "count": counts[benchmark, place]}
+        tables.append(pd.DataFrame({**keys, **values}))
     return pd.concat(tables, ignore_index=True)
 
 
 def _items(found: SearchTables) -> pd.DataFrame:
-    tokens = np.array(found.tokens, np.int64)
+    first = found.lists[0]
     return pd.DataFrame(
         {
-            "benchmark": [item.benchmark for item in found.items],
-            "item": [item.item for item in found.items],
-            "text": [item.text for item in found.items],
-            "tokens": tokens,
-            "cut": tokens > found.max_tokens,
+            "benchmark": [item.benchmark for item in first.items],
+            "item": [item.item for item in first.items],
+            "text": [item.text for item in first.items],
+            "tokens": np.array(first.tokens, np.int64),
+            "cut": np.array(found.cut, bool),
         }
     )
 
 
+def _item_texts(found: SearchTables) -> pd.DataFrame:
+    """Return the texts of items in each source; see `Scan.item_texts`."""
+    tables = [_items(SearchTables([own], found.max_tokens, [])) for own in found.lists]
+    names = [own.source for own in found.lists]
+    for name, table in zip(names, tables, strict=True):
+        table.insert(2, "source", name)
+    return pd.concat(tables, ignore_index=True)
+
+
+def over_all(scan: Scan) -> pd.DataFrame:
+    """Return the best matches of every item over all sources, with their ranks among these.
+
+    Of a scan by source these are as many as of each source, and a text that several sources hold
+    is one match, with the copies of all: the best matches of the corpus are among those of its
+    sources. Other scans have them as they are.
+    """
+    if not scan.by_source:
+        return scan.matches
+    keys = ["benchmark", "item"]
+    items = pd.MultiIndex.from_frame(scan.items[keys])
+    table = scan.matches
+    place = items.get_indexer(pd.MultiIndex.from_frame(table[keys]))
+    order = np.lexsort([table["chunk_id"].to_numpy(), -table["cosine"].to_numpy(), place])
+    table = table.iloc[order].reset_index(drop=True)
+    of_text = [*keys, "chunk_id"]
+    copies = table.groupby(of_text, sort=False, observed=True)["copies"].transform("sum")
+    table = table.assign(copies=copies).drop_duplicates(of_text)
+    rank = table.groupby(keys, sort=False, observed=True).cumcount() + 1
+    table = table.assign(rank=rank.astype(table["rank"].dtype))
+    return table[rank <= scan.record["search"]["top_k"]].reset_index(drop=True)
+
+
 def by_benchmark(scan: Scan) -> pd.DataFrame:
     """Return one row for each benchmark."""
-    best = scan.matches[scan.matches["rank"] == 1]
+    matches = over_all(scan)
+    best = matches[matches["rank"] == 1]
     chunks = scan.record["search"]["chunks"]
     rows = []
     for benchmark, items in scan.items.groupby("benchmark", sort=False):

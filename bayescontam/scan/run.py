@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -21,11 +21,18 @@ from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documen
 from bayescontam.scan.documents import sample_documents
 from bayescontam.scan.execution import WORK, Execution
 from bayescontam.scan.index_search import search_index
-from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, read_items
+from bayescontam.scan.items import (
+    BenchmarkItems,
+    CorpusListing,
+    EmbeddedItems,
+    Item,
+    embed_lists,
+    read_items,
+)
 from bayescontam.scan.record import record_of, vectors_record
-from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
-from bayescontam.scan.search import queries_of, search_shards, vector_shards
+from bayescontam.scan.results import RECORD, Scan, Searched, SearchTables, write_tables
 from bayescontam.scan.served import forget_spent, replies_folder
+from bayescontam.scan.shard_search import queries_of, search_shards, vector_shards
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.sources import list_inputs
 from bayescontam.scan.stored_vectors import (
@@ -41,7 +48,7 @@ from bayescontam.scan.stored_vectors import (
 from bayescontam.scan.synthetic import generate
 from bayescontam.scan.vector_index import VectorIndex
 from bayescontam.scan.vectors import given_vectors
-from bayescontam.specs.corpus import Benchmark, Manifest, Source
+from bayescontam.specs.corpus import Benchmark, Manifest, Source, as_looked_for
 from bayescontam.specs.registry import load_manifest
 
 __all__ = ["Scan", "run_scan"]
@@ -196,8 +203,6 @@ def list_corpus(
     skip_unreadable: bool,
 ) -> CorpusListing:
     """Read the items of benchmarks and list the inputs of sources, those in `out` left out."""
-    found_items = {benchmark.name: read_items(benchmark, base) for benchmark in benchmarks}
-    items = [item for found in found_items.values() for item in found.items]
     index = VectorIndex.load(manifest.index, base) if manifest.index else None
     stored = index.stored if index else [StoredVectors.load(p, base) for p in manifest.stored]
     for each in stored:
@@ -213,6 +218,10 @@ def list_corpus(
             " vectors, whose documents would count as one source; give sources names of their"
             " own in manifests (that of a quick scan is 'corpus'), or scan them separately"
         )
+    found_items, by_source = _read_lists(
+        benchmarks, sources, names if manifest.search.per == "source" else [], base
+    )
+    items = [item for found in found_items.values() for item in found.items]
     vectors = {
         benchmark.name: given_vectors(benchmark, len(found_items[benchmark.name].items), base)
         for benchmark in benchmarks
@@ -240,7 +249,35 @@ def list_corpus(
         notes,
         skip_unreadable,
         (str(index.folder), index.key) if index and not manifest.search.exact else None,
+        by_source,
     )
+
+
+def _read_lists(
+    benchmarks: Sequence[Benchmark], sources: Sequence[Source], apart: Iterable[str], base: Path
+) -> tuple[dict[str, BenchmarkItems], dict[str, list[Item]]]:
+    """Return the items of benchmarks, and as each source that is searched `apart` has them."""
+    done: list[tuple[Benchmark, BenchmarkItems]] = []
+
+    def read(benchmark: Benchmark) -> BenchmarkItems:
+        found = next((items for known, items in done if known == benchmark), None)
+        if found is None:
+            found = read_items(benchmark, base)
+            done.append((benchmark, found))
+        return found
+
+    own = {source.name: source for source in sources}
+    here = {
+        name: [as_looked_for(b, own[name]) if name in own else b for b in benchmarks]
+        for name in apart
+    }
+    # Nothing needs the fields of texts that no source is searched for.
+    first = next(iter(here.values()), list(benchmarks))
+    by_source = {
+        name: [item for benchmark in listed for item in read(benchmark).items]
+        for name, listed in here.items()
+    }
+    return {benchmark.name: read(benchmark) for benchmark in first}, by_source
 
 
 def _search(
@@ -260,31 +297,39 @@ def _search(
         forget_spent(replies)
     # First, since it finds out whether the embedder is there.
     with timed("items"):
-        embedded = embed_items(corpus, out, execution)
+        lists = embed_lists(corpus, out, execution)
+        embedded = next(iter(lists.values()))
     for vectors in stored:
         if embedded.about.get("model") != "given":  # dimensions are compared as chunks come
             vectors.check_embedder(embedded.about)
     with timed("read"):
         sample = sample_documents(corpus, out, execution)
     with timed("chunk"):
-        chunked = chunk_documents(corpus, embedded, sample, out, execution)
+        chunked = chunk_documents(corpus, lists, sample, out, execution)
     with timed("search"):
         shards = [*chunked.shards(), *vector_shards(corpus)]
-        shards += [shard for vectors in stored for shard in vectors.shards()]
+        whole = [shard for vectors in stored for shard in vectors.shards()]
+        shards += [p for s in whole for p in s.by_source()] if corpus.by_source else whole
         if not shards:
             raise _nothing(corpus, chunked)
         if keep_vectors is not None:
             _announce(chunked, embedded, out, keep_vectors, execution.progress)
-        sketch: Sketch
+        sketches: Mapping[str, Sketch]
         store = None
         if corpus.index is not None:
-            index, queries = VectorIndex.load(corpus.index[0]), queries_of(corpus, embedded)
-            sketch = search_index(index, queries, corpus.manifest.search, execution.progress)
+            index = VectorIndex.load(corpus.index[0])
+            queries = queries_of(corpus.items, embedded, corpus.manifest.seed)
+            searched = search_index(index, queries, corpus.manifest.search, execution.progress)
+            sketches = {"": searched}
         else:
-            sketch, store = search_shards(
-                corpus, embedded, chunked, shards, out, execution, keep_vectors
+            sketches, store = search_shards(
+                corpus, lists, chunked, shards, out, execution, keep_vectors
             )
-    found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
+    searches = [
+        Searched(sketch, corpus.lists[name], lists[name].tokens, name)
+        for name, sketch in sketches.items()
+    ]
+    found = SearchTables(searches, embedded.max_tokens, shards)
     record = record_of(corpus, embedded, sample, chunked, stored, found, seconds)
     if store is not None:
         texts = {

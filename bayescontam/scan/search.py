@@ -1,50 +1,28 @@
 """Exact search: vectors of chunks against those of all items."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam._files import on_disk, sha256
 from bayescontam._optional import require
-from bayescontam._runs import append_line
-from bayescontam.errors import DataError, Fault
-from bayescontam.scan.chunking import ChunkedDocuments, TextShard, divided
-from bayescontam.scan.embedders import Embedder, shared_embedder
-from bayescontam.scan.execution import (
-    LOG,
-    Execution,
-    one_thread,
-    own_device,
-    stage_folder,
-    task_name,
-)
-from bayescontam.scan.items import CorpusListing, EmbeddedItems
+from bayescontam.scan.execution import one_thread
 from bayescontam.scan.scores import CompiledScores, SimilarityBlock, TorchScores
-from bayescontam.scan.served import ServedEmbedder, replies_folder
 from bayescontam.scan.sketch import (
     BINS,
     ENTRY,
     Chunks,
     Sketch,
-    SketchMerger,
     Stratum,
     place_all,
-    split_places,
 )
-from bayescontam.scan.stored_vectors import VECTORS, Precision, StoredShard, VectorStore
 from bayescontam.scan.uploads import Uploads
-from bayescontam.scan.vectors import VectorFile, VectorShard
-from bayescontam.specs.base import content_of
-from bayescontam.specs.corpus import Embedding
 
 _ROOM = 1024
 _LENGTHS = 1e-15, 1e15
@@ -53,8 +31,6 @@ GROUP = 512
 """Most queries that a thread scores at once."""
 PIECE = 8192
 """Vectors that are taken at once: so few that they stay in the cache of a CPU."""
-_VECTORS = 512
-"""Ready vectors are searched so much faster than texts that their shards are larger."""
 
 
 class ChunkIndex:
@@ -169,6 +145,11 @@ class Searcher:
         self._counts = np.zeros((len(queries.keys), BINS), np.int64)
         self._known = ChunkIndex()
 
+    @property
+    def dims(self) -> int:
+        """Dimensions of the queries."""
+        return self._queries.vectors.shape[1]
+
     def add(self, chunks: Chunks) -> None:
         """Score chunks of one stratum."""
         start = self._known.size
@@ -240,127 +221,3 @@ def _groups(torch: Any, units: Any) -> Iterator[tuple[slice, Any]]:
     for at in range(0, max(1, n), height):
         rows = slice(at, min(at + height, n))
         yield rows, torch.nn.functional.pad(units[rows], (0, 0, 0, at + height - rows.stop))
-
-
-type Shard = TextShard | VectorShard | StoredShard
-"""A part of the corpus that is searched as one task."""
-
-
-@dataclass(frozen=True)
-class SearchStage:
-    """Shards of the corpus to sketches."""
-
-    folder: Path
-    log: Path  # a line is appended for each shard
-    queries: Queries
-    keep: int  # see the head of `bayescontam.scan.sketch`
-    embedding: Embedding | None  # none where all shards hold vectors
-    device: str
-    store: VectorStore | None  # where vectors of texts are stored, if they are
-    replies: Path | None = None  # where replies of an endpoint are stored
-
-    def __call__(self) -> Callable[[tuple[int, Shard]], None]:
-        """Load the embedder; return the function of one task."""
-        stage, embedder = replace(self, device=own_device(self.device, self.folder)), None
-        if self.embedding is not None:
-            embedder = shared_embedder(self.embedding, stage.device, self.replies)
-        return lambda task: stage.search(embedder, *task)
-
-    def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
-        """Embed and search a shard."""
-        start = time.perf_counter()
-        searcher = Searcher(self.queries, self.keep, self.device)
-        path = self.folder / f"{task_name(number)}.npz"
-        with on_disk(path):
-            # As in workers beside others, so that their number changes no rounding.
-            with one_thread(require("torch", "scan")):
-                for chunks in self._chunks(number, shard, embedder):
-                    self._add(searcher, chunks, shard)
-            searcher.sketch(number).save(path)
-            # After the result: what the log lists is done, and not done again.
-            seconds = time.perf_counter() - start
-            append_line(self.log, f"shard {number}: {shard.size} chunks in {seconds:.1f} s")
-        if isinstance(embedder, ServedEmbedder):
-            embedder.forget()
-
-    def _chunks(self, number: int, shard: Shard, embedder: Embedder | None) -> Iterator[Chunks]:
-        if self.store is None or not isinstance(shard, TextShard):
-            return shard.chunks(number, embedder)
-        table, vectors = shard.embedded(embedder)
-        self.store.write(number, table, vectors)
-        return divided(table, vectors, number)
-
-    def _add(self, searcher: Searcher, chunks: Chunks, shard: Shard) -> None:
-        there, wanted = chunks.vectors.shape[1], self.queries.vectors.shape[1]
-        if there != wanted:
-            problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
-            raise DataError([Fault(shard.name, problem)])
-        try:
-            searcher.add(chunks)
-        except ValueError as error:
-            # The row is looked for only now: to look through all vectors first takes long.
-            odd = ~np.isfinite(chunks.vectors).all(axis=1)
-            if not odd.any():
-                raise
-            row = int(split_places(chunks.places)[1][odd][0])
-            fault = Fault(shard.name, "the vector is not finite", row=row + 1)
-            raise DataError([fault]) from error
-
-
-def vector_shards(corpus: CorpusListing) -> list[Shard]:
-    """Return the shards of the inputs that hold ready vectors."""
-    rows = corpus.manifest.search.shard_chunks * _VECTORS
-    return [
-        VectorShard(item.source, file, item.path, start, stop)
-        for item in corpus.vector_inputs
-        for file in [VectorFile(item.location, corpus.sources[item.source].vector)]
-        for start, stop in file.shards(rows)
-    ]
-
-
-def queries_of(corpus: CorpusListing, embedded: EmbeddedItems) -> Queries:
-    """Return the items as queries."""
-    items, seed = corpus.items, corpus.manifest.seed
-    names = list(dict.fromkeys(item.benchmark for item in items))
-    return Queries(
-        embedded.vectors,
-        np.array([item.key(seed) for item in items], np.uint32),
-        np.array([names.index(item.benchmark) for item in items], np.int64),
-    )
-
-
-def search_shards(
-    corpus: CorpusListing,
-    embedded: EmbeddedItems,
-    chunked: ChunkedDocuments,
-    shards: Sequence[Shard],
-    out: Path,
-    execution: Execution,
-    precision: Precision | None = None,
-) -> tuple[Sketch, VectorStore | None]:
-    """Compare all items with all chunks, and store the vectors of texts in a precision."""
-    manifest, items = corpus.manifest, corpus.items
-    vectors, seed = embedded.vectors, manifest.seed
-    keep = max(manifest.search.top_k, manifest.search.tail_size)
-    queries = queries_of(corpus, embedded)
-    folder = stage_folder(
-        out, "search", seed, keep, execution.device, content_of(manifest.embedding),
-        embedded.about, chunked.folder.name, [asdict(item) for item in corpus.vector_inputs],
-        len(shards), sha256(vectors.tobytes()), [asdict(item) for item in items],
-        # Only where there are any: what earlier versions began is resumed.
-        *([list(corpus.stored.values()), precision] if corpus.stored or precision else []),
-    )  # fmt: skip
-    texts = any(isinstance(shard, TextShard) for shard in shards)
-    embedding = manifest.embedding if texts else None
-    store = VectorStore(folder / VECTORS, precision) if precision else None
-    stage = SearchStage(
-        folder, out / LOG, queries, keep, embedding, execution.device, store,
-        replies_folder(out, manifest.embedding),
-    )  # fmt: skip
-    merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep))
-    left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
-    tasks = {task_name(i): (i, shards[i]) for i in left}
-    for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):
-        merging.take(key)
-    merging.save()
-    return merging.sketch, store

@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -183,7 +183,9 @@ class StoredShard:
     """A part of stored vectors with their chunks, which is searched as one task."""
 
     path: str  # without the suffix
-    size: int  # chunks
+    size: int  # chunks that are searched
+    source: str = ""  # that of the chunks that are searched; by default all are
+    others: int = 0  # chunks of other sources in the part
 
     @property
     def name(self) -> str:
@@ -194,6 +196,8 @@ class StoredShard:
         """Give the chunks of each stratum with their vectors."""
         table, vectors = self.table(mapped=False)
         table["row"] = np.arange(len(table))
+        if self.source:
+            table = table[table["source"] == self.source]
         yield from divided(table.sort_values("first", kind="stable"), vectors, number)
 
     def table(self, *, mapped: bool = True) -> tuple[pd.DataFrame, NDArray[Any]]:
@@ -201,9 +205,10 @@ class StoredShard:
         with _reading(self.name):
             vectors = np.load(self.name, mmap_mode="r" if mapped else None)
         table = self._columns("source", "stratum", "hash", "first", "vector").to_pandas()
-        if len(table) != self.size or table["vector"].max() >= len(vectors):
+        if len(table) != self.size + self.others or table["vector"].max() >= len(vectors):
             there = f"{len(table):,} chunks with {len(vectors):,} vectors"
-            problem = f"holds {there}; {self.size:,} were written: it is cut short or changed"
+            written = self.size + self.others
+            problem = f"holds {there}; {written:,} were written: it is cut short or changed"
             raise DataError([Fault(self.name, problem)], _ADVICE)
         return table, vectors
 
@@ -220,6 +225,15 @@ class StoredShard:
             before = np.zeros(len(starts), np.int64)
             before[needed] = np.cumsum([0, *(sizes[i] for i in needed[:-1])])
             return table.take(pa.array(before[group] + rows - starts[group])).to_pandas()
+
+    def by_source(self) -> "list[StoredShard]":
+        """Return the chunks of each source by themselves."""
+        counts = self._columns("source")["source"].value_counts().to_pylist()
+        sizes = {row["values"]: row["counts"] for row in counts}
+        return [
+            replace(self, source=name, size=size, others=self.size - size)
+            for name, size in sorted(sizes.items())
+        ]
 
     def _columns(self, *names: str) -> pa.Table:
         path = f"{self.path}.parquet"

@@ -151,8 +151,15 @@ class Source(Block):
     """Column of vectors, where `format` is ``"vectors"``."""
     share: Share = 1.0
     """Share of every stratum's documents that is scanned, in (0, 1]."""
+    text_mode: TextMode | None = None
+    """What of the items is looked for in this source, where search.per is ``"source"``; default:
+    what their benchmarks say."""
+    input_output: Annotated[Text, AfterValidator(_check_whole)] | None = None
+    """Template of question and answer in this source, likewise."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"chat", "roles", "where"})
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"chat", "roles", "where", "text_mode", "input_output"}
+    )
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -163,6 +170,8 @@ class Source(Block):
         texts_only = [key for key in ("chat", "roles", "where") if getattr(self, key)]
         if self.format == "vectors" and texts_only:
             raise ValueError(f"'{texts_only[0]}' is of texts: leave it out with format = 'vectors'")
+        if self.input_output is not None and self.text_mode not in (None, "input_output"):
+            raise ValueError("'input_output' is only used with text_mode = 'input_output'")
         return self
 
 
@@ -323,8 +332,11 @@ class Embedding(Block):
 class Search(Block):
     """What is stored of the cosines."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"exact"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"exact", "per"})
 
+    per: Literal["corpus", "source"] = "corpus"
+    """Whether best matches, histogram and tail of an item are those of the whole corpus, or of
+    each source by itself."""
     top_k: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Best matches stored for each item."""
     tail_share: Share = 0.001
@@ -415,9 +427,53 @@ class Manifest(WholeSpec):
             )
         elif self.search.exact and not self.index:
             raise ValueError("search.exact: is of an index; without one every scan is exact")
+        if self.index and self.search.per == "source" and not self.search.exact:
+            raise ValueError(
+                "search.per: got 'source', and an index is searched for the best of all sources;"
+                " compare with all of its vectors (exact = true under [search], which is --exact),"
+                " or leave per out"
+            )
         for table in ("benchmarks", "sources"):
             names = [block.name for block in getattr(self, table)]
             if repeated := next((name for name, n in Counter(names).items() if n > 1), ""):
                 shown = printable(repeated, 60)
                 raise ValueError(f"{table}: the name '{shown}' stands twice; names must differ")
         return self
+
+    @model_validator(mode="after")
+    def _texts_by_source(self) -> Self:
+        for source in self.sources:
+            name = f"sources: '{printable(source.name, 60)}'"
+            own = [key for key in ("text_mode", "input_output") if getattr(source, key) is not None]
+            if own and self.search.per != "source":
+                raise ValueError(
+                    f"{name}: '{own[0]}' is for a search by source; put per = \"source\" under"
+                    " [search], or leave it out"
+                )
+            here = [as_looked_for(benchmark, source) for benchmark in self.benchmarks]
+            modes = [benchmark.text_mode for benchmark in here]
+            if source.input_output is not None and "input_output" not in modes:
+                raise ValueError(
+                    f"{name}: 'input_output' is only used with text_mode = 'input_output', which"
+                    " neither it nor a benchmark has"
+                )
+            for benchmark, changed in zip(self.benchmarks, here, strict=True):
+                if benchmark.vectors is not None and changed != benchmark:
+                    raise ValueError(
+                        f"{name}: has '{own[0]}', and the vectors of benchmark"
+                        f" '{printable(benchmark.name, 60)}' are of other texts; leave out"
+                        f" '{own[0]}', or the vectors, so that the items are embedded"
+                    )
+        return self
+
+
+def as_looked_for(benchmark: Benchmark, source: Source) -> Benchmark:
+    """Return a benchmark with the texts that a source has in place of its own.
+
+    Equal benchmarks have equal texts.
+    """
+    mode = source.text_mode or benchmark.text_mode
+    joined = benchmark.input_output
+    if mode == "input_output" and source.input_output is not None:
+        joined = source.input_output
+    return benchmark.model_copy(update={"text_mode": mode, "input_output": joined})

@@ -85,6 +85,27 @@ def test_the_demo_in_words(run: Run) -> None:
     ]
 
 
+def test_a_search_by_source_in_words(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'summary = "x"\n[[benchmarks]]\nname = "quiz"\npath = "quiz.jsonl"\n'
+        '[[sources]]\nname = "web"\npaths = ["web"]\n'
+        '[[sources]]\nname = "chats"\npaths = ["chats"]\ntext_mode = "input_output"\n'
+        'input_output = "user: {input} assistant: {output}"\n'
+        '[[sources]]\nname = "ready"\npaths = ["v.npy"]\nformat = "vectors"\n'
+        'text_mode = "output"\n[search]\nper = "source"\n'
+    )
+    lines = in_words(run, str(path))
+    assert "Scanned: web, all of 'web'; text from 'text'." in lines
+    assert (
+        "Scanned: chats, all of 'chats'; text from 'text'; searched for questions with answers,"
+        " joined as 'user: {input} assistant: {output}'." in lines
+    )
+    assert "Scanned: ready, the vectors of 'v.npy'; searched for answers." in lines
+    [stored] = [line for line in lines if line.startswith("Stored for each item")]
+    assert stored.startswith("Stored for each item in each source: its 100 best matches, how")
+
+
 def test_olmo3_in_words(run: Run) -> None:
     lines = in_words(run, "olmo3")
     assert "Looked for: MBPP, questions with answers of mbpp.jsonl." in lines

@@ -58,6 +58,26 @@ def test_recall_counts_chunks_that_overlap_what_was_planted() -> None:
         assert part.empty
 
 
+def test_of_a_scan_by_source_ranks_are_those_within_a_source() -> None:
+    truth = truth_of([("i0", "d0", "alone", 0, 50), ("i1", "d1", "alone", 0, 50)])
+    rows = [
+        ("i0", "x", 1, 0.95, 0, 50), ("i0", "y", 2, 0.9, 0, 50), ("i0", "d0", 1, 0.8, 0, 50),
+        ("i1", "d1", 2, 0.7, 0, 50),
+    ]  # fmt: skip
+    scan = scan_of(rows, source=["web", "web", "books", "books"])
+    scan.record["search"] = {"per": "source", "top_k": 2}
+    histogram = scan.histogram
+    scan.__dict__["histogram"] = pd.concat(
+        [histogram.assign(source="web"), histogram.assign(source="books", count=90)]
+    )
+    found = recall(scan, truth)
+    assert found.duplicates.set_index("item")["rank"].to_dict() == {"i0": 1, "i1": 2}
+    assert (found.chunks, found.stored) == (500, 2)
+    assert any("of the duplicate's own source" in note for note in found.notes)
+    scan.record["search"] = {"per": "corpus", "top_k": 2}
+    assert not any("own source" in note for note in recall(scan, truth).notes)
+
+
 def test_what_is_not_stored_counts_as_lower_than_what_is() -> None:
     truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(5)])
     cosines = (0.9, 0.8, 0.7)

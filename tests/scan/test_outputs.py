@@ -9,7 +9,7 @@ import pytest
 
 from bayescontam.errors import TaskError
 from bayescontam.scan.items import Item
-from bayescontam.scan.results import SearchTables, edges, write_table, write_tables
+from bayescontam.scan.results import Searched, SearchTables, edges, write_table, write_tables
 from bayescontam.scan.search import Searcher
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.vectors import VectorFile, VectorShard
@@ -37,7 +37,8 @@ def made(folder: Path) -> tuple[SearchTables, np.ndarray]:
         for chunks in shard.chunks(number, None):
             searcher.add(chunks)
         sketch = sketch.merge(searcher.sketch(number))
-    return SearchTables(sketch, ITEMS, [2, 2, 300], 254, shards), cosines_of(queries, vectors)
+    found = Searched(sketch, ITEMS, [2, 2, 300])
+    return SearchTables([found], 254, shards), cosines_of(queries, vectors)
 
 
 @pytest.fixture

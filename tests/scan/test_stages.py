@@ -45,7 +45,8 @@ from bayescontam.scan.chunking import ChunkStage
 from bayescontam.specs.corpus import Chunking, Embedding
 embedder = load_embedder(Embedding(model=sys.argv[2]), "cpu")
 cutoffs = Cutoffs(pd.DataFrame())
-stage = ChunkStage(Path(), Path(), cutoffs, embedder.count, embedder.max_tokens, Chunking(), 16)
+spec = {"": Chunking()}
+stage = ChunkStage(Path(), Path(), cutoffs, embedder.count, embedder.max_tokens, spec, 16)
 Path(sys.argv[1]).write_bytes(pickle.dumps(stage))
 """
     for model in ("hashing", "minilm"):

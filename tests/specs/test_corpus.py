@@ -102,11 +102,16 @@ def test_the_demo_shows_every_key_of_benchmarks_and_sources() -> None:
     example = "\n".join(line.removeprefix("# ") for line in shown.splitlines())
     # Keys of a data set go without a path, and vectors without conditions.
     dataset = re.compile(r"^(dataset|config|split|revision|vectors) = .*\n", re.MULTILINE)
-    manifest = Manifest.parse(SHORT + "[[benchmarks]]\n" + dataset.sub("", example), "example")
+    example = SHORT + "[[benchmarks]]\n" + dataset.sub("", example)
+    manifest = Manifest.parse(example + '\n[search]\nper = "source"\n', "example")
     example_of = manifest.benchmarks[0]
     assert example_of.where == {"level": "hard", "kind": ("a", "b")}
     assert example_of.input_output == Benchmark(name="x", path="x").input_output
-    said = {"name", "paths", "config", "revision", "document", "stratum", "chat", "roles", "where"}
+    assert manifest.sources[0].text_mode == "input_output"
+    said = {
+        "name", "paths", "config", "revision", "document", "stratum", "chat", "roles", "where",
+        "text_mode", "input_output",
+    }  # fmt: skip
     assert manifest.sources[0].model_dump(exclude=said) == Source(
         name="x", paths=("x",)
     ).model_dump(exclude=said)

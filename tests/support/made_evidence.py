@@ -38,17 +38,20 @@ def make_scan(
     items: Iterable[tuple[str, str]] = (),
     shares: Mapping[str, float] | None = None,
     texts: bool = True,
+    per_source: int | None = None,
 ) -> Scan:
     """Write the folder of a scan.
 
     `unlisted` are cosines that only the histograms count. `items` are further items, without
-    matches. `shares` are the shares of sources that were scanned; the default is all.
+    matches. `shares` are the shares of sources that were scanned; the default is all. With
+    `per_source` each source was searched by itself, for so many best matches of an item.
     """
+    of_list = ["benchmark", "item", *(["source"] if per_source else [])]
     best, tail, others = (pd.DataFrame(rows) for rows in (matches, tail, unlisted))
     order = zip(best["benchmark"], best["item"], strict=True)
     known = dict.fromkeys([*order, *items])
     best = best.sort_values("cosine", ascending=False, kind="stable", ignore_index=True)
-    best.insert(2, "rank", best.groupby(["benchmark", "item"]).cumcount() + 1)
+    best.insert(2, "rank", best.groupby(of_list).cumcount() + 1)
     every = pd.concat([best, tail, others], ignore_index=True).drop_duplicates(PAIR)
     edges = np.floor(every["cosine"].to_numpy(float) * 1000 + 1e-9) / 1000
     every = every.assign(cosine=edges, stratum="", count=every["copies"])
@@ -57,7 +60,7 @@ def make_scan(
     tables = {
         "matches": _with_chunks(best),
         "tail": _with_chunks(tail if len(tail) else best.head(0).drop(columns="rank")),
-        "histogram": _counted(every, ["benchmark", "item"]),
+        "histogram": _counted(every, of_list),
         "strata": _counted(every, ["benchmark", "source", "stratum"]),
         "items": named.assign(text=[f"text of {name}" for name in named["item"]], cut=False),
     }
@@ -69,7 +72,8 @@ def make_scan(
         for name, share in shares.items()
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    record = {"strata": strata, "notes": [], "search": {"chunks": 1}}
+    search = {"per": "source", "top_k": per_source} if per_source else {}
+    record = {"strata": strata, "notes": [], "search": {"chunks": 1} | search}
     (folder / "scan.json").write_text(json.dumps(record), encoding="utf-8")
     for name, table in tables.items():
         table.to_parquet(folder / f"{name}.parquet", index=False)

@@ -47,6 +47,7 @@ class MadeScan:
     items: pd.DataFrame
     texts: pd.DataFrame
     cosines: np.ndarray = field(repr=False)
+    by_source: bool = False
 
     def with_record(self, **changes: Any) -> "MadeScan":
         return replace(self, record=self.record | changes)
