@@ -4,7 +4,7 @@ A document counts once for an item, at the cosine of its nearest chunk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve, CurveDraws
 from bayescontam.evidence.curve_model import UNIT, effects, first_runs, seen
 from bayescontam.evidence.pairs import LEAD, of_these_texts, scan_pairs
+from bayescontam.evidence.sampled_counts import SampledCounts
 from bayescontam.scan.results import Scan
 from bayescontam.scan.sketch import BINS, bins_of
 
@@ -62,9 +63,9 @@ class Matched:
     rest_source: IntArray
     rest_count: FloatArray
     rest_place: FloatArray  # place of those in the middle of the bin
-    # variance of each `rest_count`, relative to its square, where it is estimated from a sample of
-    # chunks (a search by an index); empty where all were counted
-    rest_error: FloatArray = field(default_factory=lambda: np.zeros(0))
+    # what `rest_count` is the mean of, by bin, where a sample of chunks (a search by an index) and
+    # not a count stands behind it
+    rest_sample: SampledCounts | None = None
     # how many of those listed are the nearest of the whole corpus, one after the other: not all
     # where each source has a list of its own
     ranked: int | None = None
@@ -94,9 +95,10 @@ class Matches:
             self._copies *= matches["copies"].to_numpy()[:, None]
         self._likelihoods = _likelihoods(curve, judged, self.verdicts, draws)
         self._further = self._counted(pairs, matches)
-        self._histogram = self._coarse(scan.histogram)
         searched = scan.record.get("search") or {}
         self._weight = int(searched.get("index", {}).get("weight", 1))
+        self._histogram = self._coarse(_with_found(scan.histogram))
+        self._missed = self._mean_missed() if self._weight > 1 else 0.0
         self._by_source = scan.by_source
         self._shares = _source_shares(self._coarse(scan.strata), self.benchmarks, self.sources)
         self._ends = _ends(scan)
@@ -128,6 +130,13 @@ class Matches:
         steps = np.round(counts["cosine"].to_numpy() * 1000).astype(int)
         above = counts.assign(bin=steps // 10)[steps >= round(self._floor * 1000)]
         return above[above["count"] > 0]
+
+    def _mean_missed(self) -> float:
+        """Return how many chunks an index misses of an item, among those that it was to find."""
+        steps = (self._histogram["cosine"] * 1000).round()
+        above = self._histogram["estimated"][steps > self._histogram["found"]]
+        # Half a sampled one more, as none of few items says that hardly any are missed.
+        return float(above.sum() + self._weight / 2) / max(1, len(self._items))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -176,29 +185,44 @@ class Matches:
 
     def _rest(
         self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
-    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, FloatArray]:
-        """Return occurrences outside the listed documents: by bin and source, place, error."""
+    ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, SampledCounts | None]:
+        """Return occurrences outside the listed documents: by bin and source, place, sample."""
         top = 101
         place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
         nearest = (rows["chunk"] == rows["lead"]).to_numpy()
+        sample = None
         if self._by_source:
             rest = self._left_by_source(rows, place, counts)
             left: FloatArray = rest.sum(axis=1)
         else:
-            all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
-            left = np.maximum(all_ - np.bincount(place, rows["copies"], minlength=top), 0.0)
+            listed = np.bincount(place, rows["copies"], minlength=top)
+            if self._weight > 1:
+                sample = self._sampled(counts, listed)
+                left = sample.mean
+            else:
+                all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
+                left = np.maximum(all_ - listed, 0.0)
             rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
         # Before those in the middle of a bin: all above, and half of the bin.
         documents = left + np.bincount(place[nearest], minlength=top)
         before = documents[::-1].cumsum()[::-1] - left / 2
         at, source = np.nonzero(rest > 0)
-        error = np.zeros(0)
-        if self._weight > 1:
-            drawn = np.bincount(counts["bin"].clip(0, top - 1), counts["estimated"], minlength=top)
-            # Of m sampled chunks, each for w: m w (w - 1), the variance of a thinned Poisson's.
-            share = rest[at, source] / left[at]
-            error = (self._weight - 1) * drawn[at] * share / rest[at, source] ** 2
-        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0), error
+        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0), sample
+
+    def _sampled(self, counts: pd.DataFrame, listed: FloatArray) -> SampledCounts:
+        """Return the counts of an item, of which a part was sampled, without those listed."""
+        steps = np.round(counts["cosine"].to_numpy() * 1000).astype(np.int64)
+        found = SampledCounts.of(
+            steps.clip(0, 10 * len(listed) - 1),
+            counts["count"].to_numpy(float),
+            counts["estimated"].to_numpy(float),
+            found=int(counts["found"].max()) if len(counts) else -BINS,
+            lowest=max(0, round(self._floor * 1000)),
+            missed=self._missed,
+            weight=self._weight,
+            bins=len(listed),
+        )
+        return replace(found, fixed=np.maximum(found.fixed - listed, 0.0))
 
     def _left_by_source(
         self, rows: pd.DataFrame, place: IntArray, counts: pd.DataFrame
@@ -214,6 +238,16 @@ class Matches:
         np.add.at(total, (counts["bin"].clip(0, 100).to_numpy(), own), counts["count"].to_numpy())
         left: FloatArray = np.maximum(total - known, 0.0)
         return left
+
+
+def _with_found(histogram: pd.DataFrame) -> pd.DataFrame:
+    """Return a histogram with the step down to which all chunks of an item were found."""
+    if "estimated" not in histogram:
+        return histogram
+    counted = histogram[histogram["count"] > histogram["estimated"]]
+    lowest = counted.groupby(_KEYS, sort=False, observed=True)["cosine"].min() * 1000
+    steps = lowest.round().astype(np.int64).rename("found")
+    return histogram.merge(steps, left_on=_KEYS, right_index=True, how="left")
 
 
 def _ends(scan: Scan) -> dict[tuple[str, str], float]:
@@ -312,15 +346,14 @@ def _source_shares(
 def _drawn_counts(item: Matched, draws: int, rng: np.random.Generator | None) -> FloatArray:
     """Return the occurrences of each bin of unlisted matches, dims (draw or 1, bin).
 
-    Where they are estimated from a sample they are drawn: Gamma, as a Poisson's mean is given its
-    count.
+    Where they are estimated from a sample they are drawn.
     """
     counts = item.rest_count[None, :]
-    if rng is None or not item.rest_error.any():
+    if rng is None or item.rest_sample is None or not counts.size:
         return counts
-    error = np.maximum(item.rest_error, 1e-12)
-    drawn: FloatArray = counts * rng.gamma(1 / error, error, size=(draws, counts.shape[1]))
-    return drawn
+    at = (item.rest_cosine / _BIN).astype(np.int64)
+    drawn: FloatArray = item.rest_sample.drawn(draws, rng)[:, at] / item.rest_sample.mean[at]
+    return counts * drawn
 
 
 class ItemExposure:

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from bayescontam.evidence.curve import CurveDraws
 from bayescontam.evidence.item_matches import ItemExposure, Matched
+from bayescontam.evidence.sampled_counts import SampledCounts
 from tests.support.made_evidence import line, make_draws
 
 SIGMAS = [0.0, 0.7, 1.8]
@@ -212,13 +213,19 @@ def test_crowding_takes_the_log_of_the_place() -> None:
     np.testing.assert_allclose(one / other, np.broadcast_to(of.rest_place, one.shape))
 
 
-def test_counts_of_a_sample_are_drawn_with_their_error() -> None:
-    curve, error = draws(0.0, 4000), np.array([0.25, 0.0, 1.0])
-    of = replace(item([]), called=np.zeros((2, 4000, 0)))
+def test_counts_of_a_sample_are_drawn() -> None:
+    curve, of = draws(0.0, 4000), replace(item([]), called=np.zeros((2, 4000, 0)))
+    bins = (of.rest_cosine / 0.01).astype(int)
+    assert bins[1] == bins[2] != bins[0]  # of two sources
+    fixed, whole, parts = np.zeros(101), np.zeros(101, int), np.zeros((1, 101))
+    fixed[bins[0]], whole[bins[1]], parts[0, bins[1]] = 5, 3, 0.5
+    sample = SampledCounts(fixed, whole, parts, 11, (1.0, 0.0), fixed)
+    np.testing.assert_allclose(sample.mean[bins], [5, 35, 35])
     exact = ItemExposure(curve, of, np.random.default_rng(1)).rest_rate[:, 0]
-    sampled = replace(of, rest_error=error)
+    sampled = replace(of, rest_sample=sample)
     drawn = ItemExposure(curve, sampled, np.random.default_rng(1)).rest_rate[:, 0]
     ratio = drawn / exact
-    # Means of 4,000 draws with a fixed seed.
+    # Means of 4,000 draws with a fixed seed; a geometric number has the variance 10 × 11.
     np.testing.assert_allclose(ratio.mean(axis=0), 1, atol=0.06)
-    np.testing.assert_allclose(ratio.var(axis=0), error, rtol=0.12, atol=1e-9)
+    variances = np.array([0, 1, 1]) * (3 + 0.25) * 110 / 35**2
+    np.testing.assert_allclose(ratio.var(axis=0), variances, rtol=0.12, atol=1e-9)
