@@ -467,6 +467,37 @@ def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
     )
 
 
+def test_vectors_of_two_corpora_are_joined(here: Path, run: Run) -> None:
+    write_records(here / "corpus.jsonl", records(30))
+    write_records(here / "more.jsonl", records(9))
+    for out, corpus in (("a", "corpus.jsonl"), ("b", "more.jsonl")):
+        done = run("scan", *QUICK, "--corpus", corpus, "--keep-vectors", "--out", out)
+        assert done.status == 0, done.err
+    refused = run("vectors", "add", "a/vectors", "b/vectors", "--out", "all")
+    assert refused.status == 2
+    assert "give it another name: --rename 2:corpus=NAME" in refused.err
+    wrong = run("vectors", "add", "a/vectors", "b/vectors", "--out", "all", "--rename", "corpus")
+    assert "--rename: got 'corpus'; OLD=NEW is needed, such as 2:corpus=chats" in wrong.err
+    twice = ("--rename", "corpus=a", "--rename", "corpus=b")
+    wrong = run("vectors", "add", "a/vectors", "b/vectors", "--out", "all", *twice)
+    assert "--rename: 'corpus' stands twice; give it one name" in wrong.err
+    given = ("a/vectors", "b/vectors", "--out", "all", "--rename", "2:corpus=more")
+    done = run("vectors", "add", *given)
+    assert done.status == 0, done.err
+    assert "Wrote the vectors to all. Next: bayescontam scan --benchmark FILE" in done.out
+    shown = run("vectors", "show", "all")
+    assert shown.status == 0, shown.err
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["Embedder", "hashing"] in rows
+    assert ["Vectors", "39", "in", "2", "parts,", "0.0", "MB"] in rows
+    assert ["corpus", "1", "30", "30", "30"] in rows
+    assert ["more", "1", "9", "9", "9"] in rows
+    assert run("vectors", "add", *given, "--quiet").out == ""
+    items = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
+    assert run("scan", *items, "--vectors", "all", "--out", "c").status == 0
+    assert set(Scan.load(here / "c").matches["source"]) == {"corpus", "more"}
+
+
 def test_a_clean_corpus_is_written_after_the_scan(run: Run, here: Path) -> None:
     items = [json.loads(line)["input"] for line in Path("items.jsonl").read_text().splitlines()]
     copies = [{"id": f"c{i}", "text": body} for i, body in enumerate(items)]
