@@ -208,7 +208,9 @@ def recall(
             expected, binned = evidence.curve_tables(found, curve, known, level)
         if covariates is not None:
             measured = evidence.covariate_table(covariates, known, level, seed)
-    chunks = int(found.histogram.groupby(KEYS)["count"].sum().max())
+    # Without counts (backend "faiss") the record has the number that they would add up to.
+    counted = found.histogram.groupby(KEYS)["count"].sum()
+    chunks = int(counted.max() if len(counted) else found.record["search"]["chunks"])
     stored = _stored(found, matches)
     return Recalled(
         _table(placed, level, stored), areas, placed, chunks, roc, of_pairs, judges, expected,

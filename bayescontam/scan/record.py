@@ -16,6 +16,7 @@ from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.stored_vectors import Precision, StoredVectors
 from bayescontam.specs.base import content_of
+from bayescontam.specs.corpus import Search
 
 _PACKAGES = (
     "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
@@ -69,9 +70,8 @@ def record_of(
             "pairs": sketch.total * len(corpus.items),
             "shards": len(found.shards),
             "top_k": search.top_k,
-            "tail_share": search.tail_share,
-            "tail_size": search.tail_size,
         }
+        | _counts_record(search)
         | _index_record(sketch),
         "seconds": seconds,
         "notes": [
@@ -81,6 +81,7 @@ def record_of(
             *_short_notes(_short(chunked, []), chunked.min_tokens),
             *_stored_notes(stored, chunked.min_tokens),
             *_index_notes(sketch),
+            *_backend_notes(search),
             *_cut_notes(found),
         ],
     }
@@ -237,6 +238,23 @@ def _short_notes(short: Mapping[str, Mapping[str, int]], least: int) -> Iterator
         yield (
             f"{whole['short_pieces']:,} pieces of long documents have fewer than {least} tokens"
             " and were not searched"
+        )
+
+
+def _counts_record(search: Search) -> dict[str, Any]:
+    """Return which tails were drawn, or that the search was for best matches alone."""
+    if search.backend == "faiss":
+        return {"backend": search.backend}
+    return {"tail_share": search.tail_share, "tail_size": search.tail_size}
+
+
+def _backend_notes(search: Search) -> Iterator[str]:
+    """Give a sentence on what a search for best matches alone does not have."""
+    if search.backend == "faiss":
+        yield (
+            "searched for the best matches alone (backend 'faiss'): no cosines were counted and no"
+            " tail was drawn, so that duplicates cannot be estimated; for that, scan with backend"
+            ' = "torch"'
         )
 
 

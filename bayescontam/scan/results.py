@@ -19,7 +19,8 @@ from bayescontam._files import atomic_path, on_disk
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam._runs import read_json
-from bayescontam.errors import DataError, Fault
+from bayescontam._text import printable
+from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import Item
@@ -189,16 +190,32 @@ def write_tables(
     folder: Path, found: SearchTables, search: Search, lexical: Lexical, bar: bool
 ) -> None:
     """Write all tables of a scan; see `bayescontam.scan.results.Scan`."""
-    top, tail = _top(found, search), _tail(found, search)
+    top = _top(found, search)
+    counted = search.backend != "faiss"
+    tail = _tail(found, search) if counted else _without_rows(top, "threshold", "tail_matches")
     described, scores = _look_up(folder, found, top, tail, lexical, bar)
-    write_table(folder / "matches.parquet", _placed(top, described, ["rank"]).join(scores))
+    matches = _placed(top, described, ["rank"])
+    write_table(folder / "matches.parquet", matches.join(scores))
     write_table(
         folder / "tail.parquet",
         _placed(tail, described, []).join(tail[["threshold", "tail_matches"]]),
     )
-    write_table(folder / "histogram.parquet", _histogram(found))
-    write_table(folder / "strata.parquet", _strata(found))
+    if counted:
+        histogram, strata = _histogram(found), _strata(found)
+    else:
+        names = matches[["benchmark", "item", "source", "stratum"]]
+        empty = _without_rows(names, "cosine", "count")
+        histogram = empty.drop(columns=["source", "stratum"])
+        strata = empty.drop(columns="item")
+    write_table(folder / "histogram.parquet", histogram)
+    write_table(folder / "strata.parquet", strata)
     write_table(folder / "items.parquet", _items(found))
+
+
+def _without_rows(table: pd.DataFrame, cosine: str, count: str) -> pd.DataFrame:
+    """Return the columns of a table, and two more, of the types that they have otherwise."""
+    more: dict[str, Any] = {cosine: np.zeros(0), count: np.zeros(0, np.int64)}
+    return table[:0].assign(**more)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -339,6 +356,22 @@ def _items(found: SearchTables) -> pd.DataFrame:
             "cut": tokens > found.max_tokens,
         }
     )
+
+
+def refuse_best_only(scan: Scan) -> None:
+    """Refuse a scan that counted no cosines for what needs them.
+
+    Raises
+    ------
+    UsageError
+        If it was searched for best matches alone (backend ``"faiss"``).
+    """
+    if (scan.record.get("search") or {}).get("backend") == "faiss":
+        raise UsageError(
+            f"{printable(str(scan.folder))}: has best matches alone, since its search.backend is"
+            " 'faiss'; pairs to judge, curves, covariates and prevalence need all cosines: scan"
+            ' again with backend = "torch" (the default; --backend torch)'
+        )
 
 
 def by_benchmark(scan: Scan) -> pd.DataFrame:

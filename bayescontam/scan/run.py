@@ -20,11 +20,12 @@ from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
 from bayescontam.scan.documents import sample_documents
 from bayescontam.scan.execution import WORK, Execution
+from bayescontam.scan.faiss_search import FaissSearcher, check_faiss
 from bayescontam.scan.index_search import search_index
 from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items, read_items
 from bayescontam.scan.record import record_of, vectors_record
 from bayescontam.scan.results import RECORD, Scan, SearchTables, write_tables
-from bayescontam.scan.search import queries_of, search_shards, vector_shards
+from bayescontam.scan.search import Searcher, queries_of, search_shards, vector_shards
 from bayescontam.scan.served import forget_spent, replies_folder
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.sources import list_inputs
@@ -255,6 +256,9 @@ def _search(
         yield
         seconds[stage] = round(time.perf_counter() - start, 3)
 
+    by_faiss = corpus.manifest.search.backend == "faiss"
+    if by_faiss and execution.engine == "local":
+        check_faiss(execution.device, corpus.manifest.search.top_k)
     stored = [StoredVectors.load(folder) for folder in corpus.stored]
     if (replies := replies_folder(out, corpus.manifest.embedding)) is not None:
         forget_spent(replies)
@@ -282,8 +286,9 @@ def _search(
             sketch = search_index(index, queries, corpus.manifest.search, execution.progress)
         else:
             sketch, store = search_shards(
-                corpus, embedded, chunked, shards, out, execution, keep_vectors
-            )
+                corpus, embedded, chunked, shards, out, execution, keep_vectors,
+                FaissSearcher if by_faiss else Searcher,
+            )  # fmt: skip
     found = SearchTables(sketch, corpus.items, embedded.tokens, embedded.max_tokens, shards)
     record = record_of(corpus, embedded, sample, chunked, stored, found, seconds)
     if store is not None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -338,8 +338,25 @@ class Queries:
     benchmarks: NDArray[np.int64]  # number of the benchmark that each query belongs to, from 0
 
 
+class AnySearcher(Protocol):
+    """What compares chunks with queries."""
+
+    bins: ClassVar[int]
+    """Bins of the cosines that are counted; 0 if none are."""
+
+    def __init__(self, queries: Queries, keep: int, device: str) -> None: ...
+
+    def add(self, chunks: Chunks) -> None:
+        """Compare chunks of one stratum."""
+
+    def sketch(self, shard: int) -> Sketch:
+        """Return what was found, as the sketch of a shard of this number."""
+
+
 class Searcher:
     """Scores chunks against all queries and keeps what a `Sketch` needs."""
+
+    bins: ClassVar[int] = BINS
 
     def __init__(
         self,
@@ -449,6 +466,7 @@ class SearchStage:
     device: str
     store: VectorStore | None  # where vectors of texts are stored, if they are
     replies: Path | None = None  # where replies of an endpoint are stored
+    searcher: type[AnySearcher] = Searcher
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:
         """Load the embedder; return the function of one task."""
@@ -460,7 +478,7 @@ class SearchStage:
     def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
         """Embed and search a shard."""
         start = time.perf_counter()
-        searcher = Searcher(self.queries, self.keep, self.device)
+        searcher = self.searcher(self.queries, self.keep, self.device)
         path = self.folder / f"{task_name(number)}.npz"
         with on_disk(path):
             # As in workers beside others, so that their number changes no rounding.
@@ -481,7 +499,7 @@ class SearchStage:
         self.store.write(number, table, vectors)
         return divided(table, vectors, number)
 
-    def _add(self, searcher: Searcher, chunks: Chunks, shard: Shard) -> None:
+    def _add(self, searcher: AnySearcher, chunks: Chunks, shard: Shard) -> None:
         there, wanted = chunks.vectors.shape[1], self.queries.vectors.shape[1]
         if there != wanted:
             problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
@@ -528,11 +546,12 @@ def search_shards(
     out: Path,
     execution: Execution,
     precision: Precision | None = None,
+    searcher: type[AnySearcher] = Searcher,
 ) -> tuple[Sketch, VectorStore | None]:
     """Compare all items with all chunks, and store the vectors of texts in a precision."""
     manifest, items = corpus.manifest, corpus.items
     vectors, seed = embedded.vectors, manifest.seed
-    keep = max(manifest.search.top_k, manifest.search.tail_size)
+    keep = max(manifest.search.top_k, manifest.search.tail_size if searcher.bins else 1)
     queries = queries_of(corpus, embedded)
     folder = stage_folder(
         out, "search", seed, keep, execution.device, content_of(manifest.embedding),
@@ -540,15 +559,16 @@ def search_shards(
         len(shards), sha256(vectors.tobytes()), [asdict(item) for item in items],
         # Only where there are any: what earlier versions began is resumed.
         *([list(corpus.stored.values()), precision] if corpus.stored or precision else []),
+        *([] if searcher.bins else ["without counts"]),
     )  # fmt: skip
     texts = any(isinstance(shard, TextShard) for shard in shards)
     embedding = manifest.embedding if texts else None
     store = VectorStore(folder / VECTORS, precision) if precision else None
     stage = SearchStage(
         folder, out / LOG, queries, keep, embedding, execution.device, store,
-        replies_folder(out, manifest.embedding),
+        replies_folder(out, manifest.embedding), searcher,
     )  # fmt: skip
-    merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep))
+    merging = SketchMerger.resume(folder, Sketch.empty(len(items), keep, searcher.bins))
     left = [i for i in range(len(shards)) if i not in merging.sketch.shards]
     tasks = {task_name(i): (i, shards[i]) for i in left}
     for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):

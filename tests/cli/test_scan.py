@@ -447,6 +447,45 @@ def test_indexes_that_cannot_be_searched_are_refused(
     assert not (here / "b" / "scan.json").exists()
 
 
+def test_best_matches_alone_are_searched_for(here: Path, run: Run) -> None:
+    write_records(here / "corpus.jsonl", records(40))
+    quick = (*QUICK, "--corpus", "corpus.jsonl")
+    done = run("scan", *quick, "--backend", "faiss", "--out", "a")
+    assert done.status == 0, done.err
+    assert "searched for the best matches alone (backend 'faiss')" in done.out
+    assert run("scan", *quick, "--out", "b").status == 0
+    names = ["item", "chunk_id", "copies"]
+    # In the order of chunks: equal cosines may be rounded to different ones.
+    one, other = (Scan.load(here / name).matches.sort_values(names[:2]) for name in "ab")
+    assert one[names].to_numpy().tolist() == other[names].to_numpy().tolist()
+    assert (one["cosine"].to_numpy() - other["cosine"].to_numpy()).max() < 1e-6
+    refused = run("judge", "export", "a", "--pairs", "5", "--out", "pairs.csv")
+    assert refused.status == 2
+    assert "a: has best matches alone, since its search.backend is 'faiss'" in refused.err
+    page = run("report", "a", "--out", "scan.html")
+    assert page.status == 0, page.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--index", "here"), "--backend: faiss compares all vectors, and an --index is searched"),
+        (
+            ("--corpus", "here", "--write-clean", "c", "--above", "0.5", "--curve", "c.nc"),
+            '--curve: needs a scan that counts all cosines, and backend = "faiss" counts none',
+        ),
+    ],
+)
+def test_what_does_not_go_with_best_matches_alone_is_refused(
+    here: Path, run: Run, options: tuple[str, ...], message: str
+) -> None:
+    (here / "here").mkdir()
+    done = run("scan", "--benchmark", "items.jsonl", *options, "--backend", "faiss", "--out", "b")
+    assert done.status == 2
+    assert message in done.err
+    assert not (here / "b").exists()
+
+
 def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
     texts = records(30) + [{"id": "twice", "text": "one two\n three"}] * 2
     write_records(here / "corpus.jsonl", texts)

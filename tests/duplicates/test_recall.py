@@ -58,6 +58,18 @@ def test_recall_counts_chunks_that_overlap_what_was_planted() -> None:
         assert part.empty
 
 
+def test_a_scan_for_best_matches_alone_has_recall_too() -> None:
+    truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(3)])
+    whole = scan_of([(f"i{k}", f"d{k}", 1, 0.9, 0, 9) for k in range(3)])
+    best = Scan(whole.folder, {"search": {"chunks": 500, "backend": "faiss"}})
+    for name in ("matches", "items"):
+        best.__dict__[name] = getattr(whole, name)
+    best.__dict__["histogram"] = whole.histogram[:0]
+    one, other = recall(best, truth), recall(whole, truth)
+    assert one.chunks == other.chunks == 500
+    pd.testing.assert_frame_equal(one.table, other.table)
+
+
 def test_what_is_not_stored_counts_as_lower_than_what_is() -> None:
     truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(5)])
     cosines = (0.9, 0.8, 0.7)
