@@ -14,7 +14,7 @@ from bayescontam.scan.search import ChunkIndex, Queries, scaled
 from bayescontam.scan.sketch import CANDIDATE, Chunks, Sketch, Stratum
 from bayescontam.scan.vector_index import Ids, Matrix, faiss_module
 
-_BYTES = 2**28
+_BYTES = 2**29
 """Of vectors, in 32 bits, that FAISS compares at once."""
 _LEAST = 16_384
 """Vectors that are compared at once at least: of each the candidates are compared again."""
@@ -81,8 +81,9 @@ class FaissSearcher:
         with one_thread(self._torch), self._limited():
             for at in range(0, len(rows), step):
                 piece = rows[at : at + step]
-                whole = len(piece) == len(chunks.hashes)
-                given = chunks.vectors if whole else chunks.vectors[piece]
+                # Without copies among them they are a view, and no copy.
+                whole = len(rows) == len(chunks.hashes)
+                given = chunks.vectors[at : at + step] if whole else chunks.vectors[piece]
                 self._compare(*self._units(given, piece), first + at)
         sizes = self._chunks
         sizes[chunks.stratum] = sizes.get(chunks.stratum, 0) + int(chunks.copies.sum())

@@ -63,7 +63,7 @@ def divided(n: int, *vectors: np.ndarray, copies: int = 0) -> list[Chunks]:
     ]  # fmt: skip
 
 
-@pytest.fixture(params=[2**28, 1])
+@pytest.fixture(params=[2**29, 1])
 def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare all at once, or 40 at a time."""
     monkeypatch.setattr(faiss_search, "_BYTES", request.param)
