@@ -118,8 +118,10 @@ from .published.study import run_reproduction as run_reproduction
 from .scan.clean import CleanCorpus as CleanCorpus
 from .scan.find import find_nearest as find_nearest
 from .scan.index_build import build_index as build_index
+from .scan.joining import add_vectors as add_vectors
 from .scan.results import Scan as Scan
 from .scan.run import run_scan as run_scan
+from .scan.stored_vectors import StoredVectors as StoredVectors
 from .scan.vector_index import VectorIndex as VectorIndex
 from .specs.corpus import Manifest as Manifest
 from .specs.curve import CurveSpec as CurveSpec

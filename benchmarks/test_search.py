@@ -1,4 +1,4 @@
-"""Exact search: time of top-100, histogram and tail sample against top-100 alone elsewhere.
+"""Exact search: time of top-100, histogram and tail sample, and of top-100 alone, against others.
 
 Run by ``make bench``. All use all cores. Runs take turns, and medians are compared, so that
 whatever else the machine does falls on everyone.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bayescontam.scan.faiss_search import FaissSearcher
 from bayescontam.scan.search import Queries, Searcher
 from bayescontam.scan.sketch import Chunks, Sketch
 
@@ -47,6 +48,13 @@ def ours(q: np.ndarray, x: np.ndarray, shard: int) -> Sketch:
         searcher.add(chunks_of(x[at : at + shard], at))
         whole = whole.merge(searcher.sketch(at))
     return whole
+
+
+def best_alone(q: np.ndarray, x: np.ndarray) -> Sketch:
+    """Return the sketch of best matches alone, by the back end that has FAISS search."""
+    searcher = FaissSearcher(queries_of(q), TOP, threads=os.cpu_count() or 1)
+    searcher.add(chunks_of(x))
+    return searcher.sketch()
 
 
 def by_faiss(q: np.ndarray, x: np.ndarray) -> Any:
@@ -89,14 +97,44 @@ def measure(queries: int, chunks: int, dims: int, repeats: int) -> dict[str, flo
     return {name: float(np.median(values)) for name, values in seconds.items()}
 
 
-def check(sketch: Sketch, found: tuple[np.ndarray, np.ndarray]) -> None:
+def check_top(sketch: Sketch, found: tuple[np.ndarray, np.ndarray]) -> None:
     for row, (cosines, columns) in enumerate(zip(*found, strict=True)):
         top = sketch.top(row, TOP)
         np.testing.assert_allclose(top["cosine"], cosines, atol=1e-6)
         assert len(set(top["where"].tolist()) ^ set(columns.tolist())) <= 4
+
+
+def check(sketch: Sketch, found: tuple[np.ndarray, np.ndarray]) -> None:
+    check_top(sketch, found)
+    for row in range(len(found[0])):
         assert len(sketch.tail(row, sketch.threshold(row, 0.001), TOP)) >= min(
             TOP, sketch.total // 1000
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("queries", "dims"), [(1000, 384), (300, 2048)])
+def test_time_of_best_matches_alone(queries: int, dims: int) -> None:
+    """The back end that has FAISS search, beside FAISS on the same data."""
+    pytest.importorskip("faiss")
+    chunks = 40_000_000 // dims
+    q, x = directions(queries, dims, 0), directions(chunks, dims, 1)
+    check_top(best_alone(q, x), by_faiss(q, x))
+    contestants: list[Callable[..., Any]] = [best_alone, by_faiss, partial(ours, shard=chunks)]
+    seconds: list[list[float]] = []
+    for _ in range(7):
+        turn = []
+        for contestant in contestants:
+            start = time.perf_counter()
+            contestant(q, x)
+            turn.append(time.perf_counter() - start)
+        seconds.append(turn)
+    own, faiss, counting = np.median(seconds, axis=0)
+    ratio = float(np.median([turn[1] / turn[0] for turn in seconds]))
+    print(f"\n{queries:,} queries × {chunks:,} chunks × {dims} dims, {os.cpu_count()} threads")
+    print(f"best matches alone {own:.2f} s, faiss.knn {faiss:.2f} s, with counts {counting:.2f} s")
+    print(f"rate of best matches alone over faiss.knn: {ratio:.2f} (median of turns)")
+    assert ratio > 0.75  # guards against collapse, below the goal of 0.9
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from bayescontam.cli import (
     report,
     scan,
     study,
+    vectors,
 )
 
 app = Typer(
@@ -49,6 +50,7 @@ app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.add_typer(models.app, name="models", epilog=models.EXAMPLES)
 app.add_typer(scan.corpora_app, name="corpora", epilog=scan.CORPORA_EXAMPLES)
 app.command("scan", epilog=scan.SCAN_EXAMPLES)(scan.scan)
+app.add_typer(vectors.app, name="vectors", epilog=vectors.EXAMPLES)
 app.command("index", epilog=index.EXAMPLES)(index.index)
 app.command("find", epilog=find.EXAMPLES)(find.find)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)

@@ -91,6 +91,13 @@ def scan(
         bool,
         in_quick("--exact", help="Compare with all vectors of the index, as without it."),
     ] = False,
+    backend: Annotated[
+        Literal["torch", "faiss"] | None,
+        in_quick(
+            help="faiss finds best matches alone, without what curves and covariates need;"
+            " default: torch."
+        ),
+    ] = None,
     text: Annotated[
         str | None,
         in_quick(
@@ -209,6 +216,7 @@ def scan(
         "embedder": embedder, "min_tokens": min_tokens, "top_k": top_k, "seed": seed,
         "benchmark_name": benchmark_name, "endpoint": endpoint, "max_tokens": max_tokens,
         "tokenizer": tokenizer, "api_key_env": api_key_env, "exact": exact or None,
+        "backend": backend,
     }  # fmt: skip
     spec, base = _manifest(manifest, benchmark, corpus, vectors, index, quick)
     limit = {"above": above, "curve": curve, "above_cosine": above_cosine}
@@ -292,6 +300,11 @@ def _check_clean(
     check_sources(manifest)
     check_place(folder, scan, manifest, base)
     if limit["curve"] is not None:
+        if manifest.search.backend == "faiss":
+            raise UsageError(
+                '--curve: needs a scan that counts all cosines, and backend = "faiss" counts'
+                ' none; scan with backend = "torch", or give --above-cosine'
+            )
         Curve.from_netcdf(str(limit["curve"]))
 
 
@@ -337,6 +350,11 @@ def _manifest(
             raise UsageError(
                 "--index: is searched by itself; leave out --corpus and --vectors, or leave out"
                 " --index and name its vectors by --vectors"
+            )
+        if index and given.get("backend") == "faiss":
+            raise UsageError(
+                "--backend: faiss compares all vectors, and an --index is searched by FAISS anyway;"
+                " leave it out, or name the vectors of the index by --vectors"
             )
         if "exact" in given and not index:
             raise UsageError("--exact: is of an --index; without one every scan is exact")
@@ -442,11 +460,13 @@ def _account(manifest: "Manifest") -> Iterator[str]:
         " counted."
     )
     yield f"Embedder: {_embedder(manifest.embedding)}."
-    yield (
-        f"Stored for each item{each}: its {search.top_k:,} best matches, how often each cosine"
-        f" occurs, and {search.tail_size:,} matches drawn from the {_percent(search.tail_share)}"
-        " with the highest cosines."
+    counted = (
+        f", how often each cosine occurs, and {search.tail_size:,} matches drawn from the"
+        f" {_percent(search.tail_share)} with the highest cosines"
     )
+    if search.backend == "faiss":
+        counted = " (found by FAISS), and nothing of other cosines"
+    yield f"Stored for each item{each}: its {search.top_k:,} best matches{counted}."
     yield f"Lexical baselines of the matches: {_lexical(manifest.lexical)}."
     yield f"Seed: {manifest.seed}. Relative paths start at the folder of the file."
 

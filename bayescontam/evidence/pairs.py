@@ -38,7 +38,7 @@ from bayescontam.data.validation import (
     need_columns,
 )
 from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
-from bayescontam.scan.results import Scan
+from bayescontam.scan.results import Scan, refuse_best_only
 
 BINS = 10
 """Bins of cosine, of equal width, over which chosen pairs are spread."""
@@ -86,6 +86,7 @@ _WORD, _WORDS = re.compile(r"\w+"), 8
 
 def scan_pairs(scan: Scan) -> pd.DataFrame:
     """Return the distinct pairs of a scan: its best matches and its tail sample."""
+    refuse_best_only(scan)
     tables = [scan.matches.assign(listed=True), scan.tail.assign(listed=False)]
     pairs = pd.concat([table[_COLUMNS] for table in tables], ignore_index=True)
     pairs = pairs.drop_duplicates([*_KEYS, "chunk_id"])

@@ -9,13 +9,14 @@ from typing import Any
 from bayescontam._text import printable
 from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments
 from bayescontam.scan.documents import SampledDocuments
+from bayescontam.scan.execution import Report
 from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import CorpusListing, EmbeddedItems
 from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
 from bayescontam.scan.stored_vectors import Precision, StoredVectors
 from bayescontam.specs.base import content_of
-from bayescontam.specs.corpus import as_looked_for
+from bayescontam.specs.corpus import Search, as_looked_for
 
 _PACKAGES = (
     "bayescontam", "torch", "sentence-transformers", "transformers", "tokenizers", "semchunk",
@@ -37,7 +38,9 @@ def record_of(
     sketches = [own.sketch for own in found.lists]
     total = sum(sketch.total for sketch in sketches)
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
-    documents, short = _documents(sample, chunked, stored), _short(chunked, stored)
+    before = [vectors.about["documents"] for vectors in stored]
+    documents = document_counts(sample.reports, chunked.reports, before)
+    short = _short(chunked, stored)
     least, limits = chunked.min_tokens, chunked.limits
     if stored and not corpus.inputs:
         least = max(vectors.about["min_tokens"] for vectors in stored)
@@ -70,9 +73,8 @@ def record_of(
             "pairs": total * len(corpus.items),
             "shards": len(found.shards),
             "top_k": search.top_k,
-            "tail_share": search.tail_share,
-            "tail_size": search.tail_size,
         }
+        | _counts_record(search)
         | ({"per": "source"} if corpus.by_source else {})
         | _index_record(sketches[0]),
         "seconds": seconds,
@@ -83,6 +85,7 @@ def record_of(
             *_shortest_notes(chunked),
             *_stored_notes(stored, chunked),
             *_index_notes(sketches[0]),
+            *_backend_notes(search),
             *_cut_notes(found),
         ],
     }
@@ -102,7 +105,7 @@ def vectors_record(
         "embedding": content_of(corpus.manifest.embedding),
         "precision": precision,
         "min_tokens": chunked.min_tokens,
-        "documents": _documents(sample, chunked, []),
+        "documents": document_counts(sample.reports, chunked.reports, []),
         "short": _short(chunked, []),
         "strata": [row for row in record["strata"] if row["source"] in own],
     }
@@ -115,30 +118,29 @@ def _version(name: str) -> str:
         return ""  # not every scan needs every package
 
 
-def _documents(
-    sample: SampledDocuments, chunked: ChunkedDocuments, stored: Sequence[StoredVectors]
+def document_counts(
+    sample: Sequence[Report], chunked: Sequence[Report], before: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return what was counted when documents were read, now or when vectors were stored."""
-    before = [vectors.about["documents"] for vectors in stored]
     unreadable, without = Counter[str](), Counter[str]()
-    for report in [*sample.reports, *before]:
+    for report in [*sample, *before]:
         unreadable.update(report["unreadable"])
         without.update(report["without"])
-    damaged = {report["path"]: report["damage"] for report in sample.reports if report["damage"]}
+    damaged = {report["path"]: report["damage"] for report in sample if report["damage"]}
     for earlier in before:
         damaged |= earlier["damaged"]
     left_out, messages = Counter[str](), dict[str, Counter[str]]()
-    for report in sample.reports:
+    for report in sample:
         left_out[report["source"]] += report.get("left_out", 0)
         messages.setdefault(report["source"], Counter()).update(report.get("left_out_messages", {}))
     for earlier in before:  # those of earlier versions have no such counts
         left_out.update(earlier.get("left_out", {}))
         messages |= {name: Counter(n) for name, n in earlier.get("left_out_messages", {}).items()}
     counts = {
-        "read": sum(sum(report["documents"].values()) for report in sample.reports),
-        "bytes": sum(report["bytes"] for report in sample.reports),
-        "sampled": sum(report["documents"] for report in chunked.reports),
-        "short": sum(report["short"] for report in chunked.reports),
+        "read": sum(sum(report["documents"].values()) for report in sample),
+        "bytes": sum(report["bytes"] for report in sample),
+        "sampled": sum(report["documents"] for report in chunked),
+        "short": sum(report["short"] for report in chunked),
     }
     total = {name: n + sum(earlier[name] for earlier in before) for name, n in counts.items()}
     return {
@@ -253,6 +255,23 @@ def _short_notes(short: Mapping[str, Mapping[str, int]], least: int) -> Iterator
         )
 
 
+def _counts_record(search: Search) -> dict[str, Any]:
+    """Return which tails were drawn, or that the search was for best matches alone."""
+    if search.backend == "faiss":
+        return {"backend": search.backend}
+    return {"tail_share": search.tail_share, "tail_size": search.tail_size}
+
+
+def _backend_notes(search: Search) -> Iterator[str]:
+    """Give a sentence on what a search for best matches alone does not have."""
+    if search.backend == "faiss":
+        yield (
+            "searched for the best matches alone (backend 'faiss'): no cosines were counted and no"
+            " tail was drawn, so that duplicates cannot be estimated; for that, scan with backend"
+            ' = "torch"'
+        )
+
+
 def _index_record(sketch: Sketch) -> dict[str, Any]:
     """Return what is recorded of a search by an index; nothing of an exact one."""
     if not isinstance(sketch, SampledSketch):
@@ -327,18 +346,20 @@ def _stored_notes(stored: Sequence[StoredVectors], chunked: ChunkedDocuments) ->
     for vectors in stored:
         # The sources of stored vectors are all searched for the items' own texts.
         least = chunked.shortest[vectors.sources[0] if "" not in chunked.shortest else ""]
-        name, shortest = printable(str(vectors.folder)), vectors.about["min_tokens"]
-        yield from _short_notes(vectors.about["short"], shortest)
-        if shortest < least:
-            yield (
-                f"{name}: texts from {shortest} tokens are among the vectors and were searched;"
-                f" for these items it would be those from {least} tokens"
-            )
-        if shortest > least:
-            yield (
-                f"{name}: texts below {shortest} tokens were left out when the vectors were"
-                f" stored; for these items those from {least} tokens would be searched: shorter"
-                " duplicates are not found"
-            )
+        for each, about in vectors.scans:
+            name, shortest = printable(each), about["min_tokens"]
+            yield from _short_notes(about["short"], shortest)
+            if shortest < least:
+                yield (
+                    f"{name}: texts from {shortest} tokens are among the vectors and were searched;"
+                    f" for these items it would be those from {least} tokens"
+                )
+            if shortest > least:
+                yield (
+                    f"{name}: texts below {shortest} tokens were left out when the vectors were"
+                    f" stored; for these items those from {least} tokens would be searched: shorter"
+                    " duplicates are not found"
+                )
         if vectors.about["precision"] == "fp16":
+            name = printable(str(vectors.folder))
             yield f"{name}: vectors are stored in 16 bits: cosines are exact to about 0.0005"

@@ -19,7 +19,8 @@ from bayescontam._files import atomic_path, on_disk
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam._runs import read_json
-from bayescontam.errors import DataError, Fault
+from bayescontam._text import printable
+from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import Item
@@ -253,21 +254,40 @@ def write_tables(
     Of sources that were searched one by one the tables are those of each, one after the other.
     """
     top = pd.concat([_top(own, search) for own in found.lists], ignore_index=True)
-    tail = pd.concat([_tail(own, search) for own in found.lists], ignore_index=True)
+    counted = search.backend != "faiss"
+    if counted:
+        tail = pd.concat([_tail(own, search) for own in found.lists], ignore_index=True)
+    else:
+        tail = _without_rows(top, "threshold", "tail_matches")
     described, scores = _look_up(folder, found, top, tail, lexical, bar)
-    write_table(folder / "matches.parquet", _placed(top, described, ["rank"]).join(scores))
+    matches = _placed(top, described, ["rank"])
+    write_table(folder / "matches.parquet", matches.join(scores))
     write_table(
         folder / "tail.parquet",
         _placed(tail, described, []).join(tail[["threshold", "tail_matches"]]),
     )
-    counts = pd.concat([_histogram(own) for own in found.lists], ignore_index=True)
-    write_table(folder / "histogram.parquet", counts)
-    write_table(folder / "strata.parquet", _strata(found))
+    if counted:
+        histogram = pd.concat([_histogram(own) for own in found.lists], ignore_index=True)
+        strata = _strata(found)
+    else:
+        names = matches[["benchmark", "item", "source", "stratum"]]
+        empty = _without_rows(names, "cosine", "count")
+        by_source = any(own.source for own in found.lists)
+        histogram = empty.drop(columns=["stratum"] if by_source else ["source", "stratum"])
+        strata = empty.drop(columns="item")
+    write_table(folder / "histogram.parquet", histogram)
+    write_table(folder / "strata.parquet", strata)
     write_table(folder / "items.parquet", _items(found))
-    by_source = folder / f"{ITEM_TEXTS}.parquet"
-    by_source.unlink(missing_ok=True)  # of the scan that is replaced
+    own_texts = folder / f"{ITEM_TEXTS}.parquet"
+    own_texts.unlink(missing_ok=True)  # of the scan that is replaced
     if found.texts_differ:
-        write_table(by_source, _item_texts(found))
+        write_table(own_texts, _item_texts(found))
+
+
+def _without_rows(table: pd.DataFrame, cosine: str, count: str) -> pd.DataFrame:
+    """Return the columns of a table, and two more, of the types that they have otherwise."""
+    more: dict[str, Any] = {cosine: np.zeros(0), count: np.zeros(0, np.int64)}
+    return table[:0].assign(**more)
 
 
 def write_table(path: Path, table: pd.DataFrame) -> None:
@@ -450,6 +470,22 @@ def over_all(scan: Scan) -> pd.DataFrame:
     rank = table.groupby(keys, sort=False, observed=True).cumcount() + 1
     table = table.assign(rank=rank.astype(table["rank"].dtype))
     return table[rank <= scan.record["search"]["top_k"]].reset_index(drop=True)
+
+
+def refuse_best_only(scan: Scan) -> None:
+    """Refuse a scan that counted no cosines for what needs them.
+
+    Raises
+    ------
+    UsageError
+        If it was searched for best matches alone (backend ``"faiss"``).
+    """
+    if (scan.record.get("search") or {}).get("backend") == "faiss":
+        raise UsageError(
+            f"{printable(str(scan.folder))}: has best matches alone, since its search.backend is"
+            " 'faiss'; pairs to judge, curves, covariates and prevalence need all cosines: scan"
+            ' again with backend = "torch" (the default; --backend torch)'
+        )
 
 
 def by_benchmark(scan: Scan) -> pd.DataFrame:

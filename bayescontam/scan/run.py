@@ -20,6 +20,7 @@ from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
 from bayescontam.scan.documents import sample_documents
 from bayescontam.scan.execution import WORK, Execution
+from bayescontam.scan.faiss_search import FaissSearcher, check_faiss
 from bayescontam.scan.index_search import search_index
 from bayescontam.scan.items import (
     BenchmarkItems,
@@ -31,6 +32,7 @@ from bayescontam.scan.items import (
 )
 from bayescontam.scan.record import record_of, vectors_record
 from bayescontam.scan.results import RECORD, Scan, Searched, SearchTables, write_tables
+from bayescontam.scan.search import Searcher
 from bayescontam.scan.served import forget_spent, replies_folder
 from bayescontam.scan.shard_search import queries_of, search_shards, vector_shards
 from bayescontam.scan.sketch import Sketch
@@ -292,6 +294,9 @@ def _search(
         yield
         seconds[stage] = round(time.perf_counter() - start, 3)
 
+    by_faiss = corpus.manifest.search.backend == "faiss"
+    if by_faiss and execution.engine == "local":
+        check_faiss(execution.device, corpus.manifest.search.top_k)
     stored = [StoredVectors.load(folder) for folder in corpus.stored]
     if (replies := replies_folder(out, corpus.manifest.embedding)) is not None:
         forget_spent(replies)
@@ -323,8 +328,9 @@ def _search(
             sketches = {"": searched}
         else:
             sketches, store = search_shards(
-                corpus, lists, chunked, shards, out, execution, keep_vectors
-            )
+                corpus, lists, chunked, shards, out, execution, keep_vectors,
+                FaissSearcher if by_faiss else Searcher,
+            )  # fmt: skip
     searches = [
         Searched(sketch, corpus.lists[name], lists[name].tokens, name)
         for name, sketch in sketches.items()

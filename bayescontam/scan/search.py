@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,8 +119,29 @@ class Queries:
     benchmarks: NDArray[np.int64]  # number of the benchmark that each query belongs to, from 0
 
 
+class AnySearcher(Protocol):
+    """What compares chunks with queries."""
+
+    bins: ClassVar[int]
+    """Bins of the cosines that are counted; 0 if none are."""
+
+    @property
+    def dims(self) -> int:
+        """Dimensions of the queries."""
+
+    def __init__(self, queries: Queries, keep: int, device: str) -> None: ...
+
+    def add(self, chunks: Chunks) -> None:
+        """Compare chunks of one stratum."""
+
+    def sketch(self, shard: int) -> Sketch:
+        """Return what was found, as the sketch of a shard of this number."""
+
+
 class Searcher:
     """Scores chunks against all queries and keeps what a `Sketch` needs."""
+
+    bins: ClassVar[int] = BINS
 
     def __init__(
         self,

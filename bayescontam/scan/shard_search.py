@@ -22,7 +22,7 @@ from bayescontam.scan.execution import (
     task_name,
 )
 from bayescontam.scan.items import CorpusListing, EmbeddedItems, Item
-from bayescontam.scan.search import Queries, Searcher
+from bayescontam.scan.search import AnySearcher, Queries, Searcher
 from bayescontam.scan.served import ServedEmbedder, replies_folder
 from bayescontam.scan.sketch import Chunks, Sketch, SketchMerger, split_places
 from bayescontam.scan.stored_vectors import VECTORS, Precision, StoredShard, VectorStore
@@ -58,6 +58,7 @@ class SearchStage:
     device: str
     store: VectorStore | None  # where vectors of texts are stored, if they are
     replies: Path | None = None  # where replies of an endpoint are stored
+    searcher: type[AnySearcher] = Searcher
 
     def __call__(self) -> Callable[[tuple[int, Shard]], None]:
         """Load the embedder; return the function of one task."""
@@ -71,7 +72,7 @@ class SearchStage:
         """Embed and search a shard."""
         start = time.perf_counter()
         name = list_of(shard, self.queries)
-        searcher = Searcher(self.queries[name], self.keep, self.device)
+        searcher = self.searcher(self.queries[name], self.keep, self.device)
         path = self.folders[name] / f"{task_name(number)}.npz"
         with on_disk(path):
             # As in workers beside others, so that their number changes no rounding.
@@ -92,7 +93,7 @@ class SearchStage:
         self.store.write(number, table, vectors)
         return divided(table, vectors, number)
 
-    def _add(self, searcher: Searcher, chunks: Chunks, shard: Shard) -> None:
+    def _add(self, searcher: AnySearcher, chunks: Chunks, shard: Shard) -> None:
         there, wanted = chunks.vectors.shape[1], searcher.dims
         if there != wanted:
             problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
@@ -138,13 +139,14 @@ def search_shards(
     out: Path,
     execution: Execution,
     precision: Precision | None = None,
+    searcher: type[AnySearcher] = Searcher,
 ) -> tuple[dict[str, Sketch], VectorStore | None]:
     """Compare all items with all chunks, and store the vectors of texts in a precision.
 
     The sketches are by the source that was searched by itself; by "" if all were at once.
     """
     manifest, seed = corpus.manifest, corpus.manifest.seed
-    keep = max(manifest.search.top_k, manifest.search.tail_size)
+    keep = max(manifest.search.top_k, manifest.search.tail_size if searcher.bins else 1)
     known: dict[int, Queries] = {}
     queries = {}
     for name, embedded in lists.items():
@@ -160,6 +162,7 @@ def search_shards(
         # Only where there are any: what earlier versions began is resumed.
         *([list(corpus.stored.values()), precision] if corpus.stored or precision else []),
         *([_content(corpus, queries)] if corpus.by_source else []),
+        *([] if searcher.bins else ["without counts"]),
     )  # fmt: skip
     texts = any(isinstance(shard, TextShard) for shard in shards)
     embedding = manifest.embedding if texts else None
@@ -167,10 +170,10 @@ def search_shards(
     folders = {name: _folder(folder, place, name) for place, name in enumerate(queries)}
     stage = SearchStage(
         folders, out / LOG, queries, keep, embedding, execution.device, store,
-        replies_folder(out, manifest.embedding),
+        replies_folder(out, manifest.embedding), searcher,
     )  # fmt: skip
     merging = {
-        name: SketchMerger.resume(folders[name], Sketch.empty(len(own.keys), keep))
+        name: SketchMerger.resume(folders[name], Sketch.empty(len(own.keys), keep, searcher.bins))
         for name, own in queries.items()
     }
     owner = [list_of(shard, queries) for shard in shards]

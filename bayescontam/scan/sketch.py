@@ -377,11 +377,11 @@ class Sketch:
     tallies: dict[str, int] = field(default_factory=dict)  # whatever else was counted on the way
 
     @classmethod
-    def empty(cls, queries: int, keep: int) -> Self:
-        """Return the sketch of no chunks at all."""
+    def empty(cls, queries: int, keep: int, bins: int = BINS) -> Self:
+        """Return the sketch of no chunks at all; without bins it holds best matches alone."""
         return cls(
             keep,
-            np.zeros((queries, BINS), np.int64),
+            np.zeros((queries, bins), np.int64),
             np.zeros(queries + 1, np.int64),
             np.empty(0, ENTRY),
         )

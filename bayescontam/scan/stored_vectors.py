@@ -50,6 +50,8 @@ _NEEDED = {
 }  # fmt: skip
 """What ``vectors.json`` has."""
 _OF_PART = {"name": str, "vectors": int, "chunks": int, "bytes": int}
+_OF_SCAN = {"vectors": str, "sources": list, "min_tokens": int, "short": dict}
+"""What it has of each scan, if the vectors of several were joined."""
 _ADVICE = "Give the folder 'vectors' of a scan that was run with --keep-vectors."
 
 
@@ -151,20 +153,33 @@ class VectorStore:
 
 def _join(names: Sequence[Path], part: Path) -> dict[str, Any]:
     """Join shards to a part; return its name, numbers of vectors and chunks, and size."""
-    paths = [name.with_suffix(".npy") for name in names]
     # One after the other: a file that is mapped stays open.
-    shapes = [np.load(path, mmap_mode="r").shape for path in paths]
+    shapes = [_shard(name, mapped=True).shape for name in names]
     starts = np.concatenate([[0], np.cumsum([rows for rows, _ in shapes])]).astype(int)
-    _write_vectors(part.with_suffix(".npy"), map(np.load, paths), int(starts[-1]), shapes[0][1])
+    _write_vectors(part.with_suffix(".npy"), map(_shard, names), int(starts[-1]), shapes[0][1])
     chunks = 0
     with pq.ParquetWriter(part.with_suffix(".parquet"), _SCHEMA, compression="zstd") as writer:
         for name, start in zip(names, starts.tolist(), strict=False):
-            table = pq.read_table(name.with_suffix(".parquet"))
+            path = name.with_suffix(".parquet")
+            with reading(str(path), _again(path)):
+                table = pq.read_table(path)
             moved = pa.array(table["vector"].to_numpy() + start)
             writer.write_table(table.set_column(len(_SCHEMA) - 1, "vector", moved))
             chunks += len(table)
     size = part.with_suffix(".npy").stat().st_size
     return {"name": part.name, "vectors": int(starts[-1]), "chunks": chunks, "bytes": size}
+
+
+def _shard(name: Path, *, mapped: bool = False) -> NDArray[Any]:
+    path = name.with_suffix(".npy")
+    with reading(str(path), _again(path)):
+        return np.load(path, mmap_mode="r" if mapped else None)
+
+
+def _again(path: Path) -> str:
+    """Return what to do about a damaged file of a searched shard."""
+    work = printable(str(path.parent.parent))
+    return f"Remove the folder {work} and run the same command again: it is searched anew."
 
 
 def _write_vectors(path: Path, parts: Iterable[NDArray[Any]], rows: int, dims: int) -> None:
@@ -202,7 +217,7 @@ class StoredShard:
 
     def table(self, *, mapped: bool = True) -> tuple[pd.DataFrame, NDArray[Any]]:
         """Return what a search needs of the chunks, and the vectors, in memory or on disk."""
-        with _reading(self.name):
+        with reading(self.name):
             vectors = np.load(self.name, mmap_mode="r" if mapped else None)
         table = self._columns("source", "stratum", "hash", "first", "vector").to_pandas()
         if len(table) != self.size + self.others or table["vector"].max() >= len(vectors):
@@ -215,7 +230,7 @@ class StoredShard:
     def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         """Return `DESCRIBED` and ``text`` of some rows."""
         path, names = f"{self.path}.parquet", [*DESCRIBED, "text"]
-        with _reading(path), pq.ParquetFile(path) as file:
+        with reading(path), pq.ParquetFile(path) as file:
             # Only those groups of rows that hold them: texts are most of the file.
             sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
             starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -237,18 +252,18 @@ class StoredShard:
 
     def _columns(self, *names: str) -> pa.Table:
         path = f"{self.path}.parquet"
-        with _reading(path):
+        with reading(path):
             return pq.read_table(path, columns=list(names)).select(names)
 
 
 @contextmanager
-def _reading(path: str) -> Iterator[None]:
+def reading(path: str, advice: str = _ADVICE) -> Iterator[None]:
     """Turn whatever reading raises into an error that names the file."""
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, pa.ArrowException) as error:
         problem = f"cannot be read ({reason_of(error)})"
-        raise DataError([Fault(path, problem)], _ADVICE) from error
+        raise DataError([Fault(path, problem)], advice) from error
 
 
 @dataclass(frozen=True)
@@ -274,6 +289,10 @@ class StoredVectors:
         parts = about["parts"]
         if not (parts and all(_has(part, _OF_PART) for part in parts)):
             problem = "lacks 'parts': it was changed"
+            raise DataError([Fault(str(folder / ABOUT), problem)], _ADVICE)
+        added = about.get("added", [])
+        if not (isinstance(added, list) and all(_has(entry, _OF_SCAN) for entry in added)):
+            problem = "lacks 'added': it was changed"
             raise DataError([Fault(str(folder / ABOUT), problem)], _ADVICE)
         found = cls(folder, about)
         found._check_files()
@@ -344,6 +363,14 @@ class StoredVectors:
     def sources(self) -> list[str]:
         """Names of the sources that they are of."""
         return list(dict.fromkeys(row["source"] for row in self.about["strata"]))
+
+    @property
+    def scans(self) -> list[tuple[str, dict[str, Any]]]:
+        """Scans that they are of, each with a name and what is recorded of it."""
+        name = str(self.folder)
+        added = self.about.get("added", [])
+        listed = [(f"{name} ({', '.join(entry['sources'])})", entry) for entry in added]
+        return listed or [(name, self.about)]
 
     def shards(self) -> list[StoredShard]:
         """Return their parts in order."""

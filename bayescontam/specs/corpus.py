@@ -332,7 +332,7 @@ class Embedding(Block):
 class Search(Block):
     """What is stored of the cosines."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"exact", "per"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"exact", "per", "backend"})
 
     per: Literal["corpus", "source"] = "corpus"
     """Whether best matches, histogram and tail of an item are those of the whole corpus, or of
@@ -347,6 +347,9 @@ class Search(Block):
     """Chunks that are embedded and searched as one task."""
     exact: bool = False
     """Whether all vectors of an index are compared, as without one."""
+    backend: Literal["torch", "faiss"] = "torch"
+    """What compares all chunks with all items. ``"faiss"`` finds the best matches alone: no
+    histogram and no tail, which curves, covariates and prevalence need."""
 
 
 class Lexical(Block):
@@ -424,6 +427,11 @@ class Manifest(WholeSpec):
             raise ValueError(
                 "index: it is searched by itself; leave out sources and stored, or leave out index"
                 " and name its vectors in stored"
+            )
+        elif self.index and self.search.backend == "faiss":
+            raise ValueError(
+                "search.backend: 'faiss' compares all vectors, and an index is searched by FAISS"
+                " anyway; leave out backend, or leave out index and name its vectors in stored"
             )
         elif self.search.exact and not self.index:
             raise ValueError("search.exact: is of an index; without one every scan is exact")

@@ -34,6 +34,7 @@ _PLACES = {
     "api_key_env": ("embedding", "api_key_env"),
     "top_k": ("search", "top_k"),
     "exact": ("search", "exact"),
+    "backend": ("search", "backend"),
 }
 """Table and key of each option; "" is what stands above all tables."""
 _COMPRESSED = {".gz", ".zst", ".zstd", ".bz2"}

@@ -25,6 +25,7 @@ VERBS = [
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
     "import evalplus", "import livecodebench",
     "corpora", "corpora list", "corpora show", "scan", "index", "find",
+    "vectors", "vectors add", "vectors show",
     "judge", "judge export", "judge import", "judge llm", "judge agreement", "curve", "covariates",
     "duplicates", "duplicates new", "duplicates make", "duplicates check",
     "duplicates plant", "duplicates show", "duplicates recipes", "recall",

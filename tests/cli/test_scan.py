@@ -447,6 +447,45 @@ def test_indexes_that_cannot_be_searched_are_refused(
     assert not (here / "b" / "scan.json").exists()
 
 
+def test_best_matches_alone_are_searched_for(here: Path, run: Run) -> None:
+    write_records(here / "corpus.jsonl", records(40))
+    quick = (*QUICK, "--corpus", "corpus.jsonl")
+    done = run("scan", *quick, "--backend", "faiss", "--out", "a")
+    assert done.status == 0, done.err
+    assert "searched for the best matches alone (backend 'faiss')" in done.out
+    assert run("scan", *quick, "--out", "b").status == 0
+    names = ["item", "chunk_id", "copies"]
+    # In the order of chunks: equal cosines may be rounded to different ones.
+    one, other = (Scan.load(here / name).matches.sort_values(names[:2]) for name in "ab")
+    assert one[names].to_numpy().tolist() == other[names].to_numpy().tolist()
+    assert (one["cosine"].to_numpy() - other["cosine"].to_numpy()).max() < 1e-6
+    refused = run("judge", "export", "a", "--pairs", "5", "--out", "pairs.csv")
+    assert refused.status == 2
+    assert "a: has best matches alone, since its search.backend is 'faiss'" in refused.err
+    page = run("report", "a", "--out", "scan.html")
+    assert page.status == 0, page.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--index", "here"), "--backend: faiss compares all vectors, and an --index is searched"),
+        (
+            ("--corpus", "here", "--write-clean", "c", "--above", "0.5", "--curve", "c.nc"),
+            '--curve: needs a scan that counts all cosines, and backend = "faiss" counts none',
+        ),
+    ],
+)
+def test_what_does_not_go_with_best_matches_alone_is_refused(
+    here: Path, run: Run, options: tuple[str, ...], message: str
+) -> None:
+    (here / "here").mkdir()
+    done = run("scan", "--benchmark", "items.jsonl", *options, "--backend", "faiss", "--out", "b")
+    assert done.status == 2
+    assert message in done.err
+    assert not (here / "b").exists()
+
+
 def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
     texts = records(30) + [{"id": "twice", "text": "one two\n three"}] * 2
     write_records(here / "corpus.jsonl", texts)
@@ -465,6 +504,37 @@ def test_nearest_chunks_are_listed(here: Path, run: Run) -> None:
         "error: a: holds no stored vectors: lacks vectors.json\n"
         "Give the folder 'vectors' of a scan that was run with --keep-vectors.\n"
     )
+
+
+def test_vectors_of_two_corpora_are_joined(here: Path, run: Run) -> None:
+    write_records(here / "corpus.jsonl", records(30))
+    write_records(here / "more.jsonl", records(9))
+    for out, corpus in (("a", "corpus.jsonl"), ("b", "more.jsonl")):
+        done = run("scan", *QUICK, "--corpus", corpus, "--keep-vectors", "--out", out)
+        assert done.status == 0, done.err
+    refused = run("vectors", "add", "a/vectors", "b/vectors", "--out", "all")
+    assert refused.status == 2
+    assert "give it another name: --rename 2:corpus=NAME" in refused.err
+    wrong = run("vectors", "add", "a/vectors", "b/vectors", "--out", "all", "--rename", "corpus")
+    assert "--rename: got 'corpus'; OLD=NEW is needed, such as 2:corpus=chats" in wrong.err
+    twice = ("--rename", "corpus=a", "--rename", "corpus=b")
+    wrong = run("vectors", "add", "a/vectors", "b/vectors", "--out", "all", *twice)
+    assert "--rename: 'corpus' stands twice; give it one name" in wrong.err
+    given = ("a/vectors", "b/vectors", "--out", "all", "--rename", "2:corpus=more")
+    done = run("vectors", "add", *given)
+    assert done.status == 0, done.err
+    assert "Wrote the vectors to all. Next: bayescontam scan --benchmark FILE" in done.out
+    shown = run("vectors", "show", "all")
+    assert shown.status == 0, shown.err
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["Embedder", "hashing"] in rows
+    assert ["Vectors", "39", "in", "2", "parts,", "0.0", "MB"] in rows
+    assert ["corpus", "1", "30", "30", "30"] in rows
+    assert ["more", "1", "9", "9", "9"] in rows
+    assert run("vectors", "add", *given, "--quiet").out == ""
+    items = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
+    assert run("scan", *items, "--vectors", "all", "--out", "c").status == 0
+    assert set(Scan.load(here / "c").matches["source"]) == {"corpus", "more"}
 
 
 def test_a_clean_corpus_is_written_after_the_scan(run: Run, here: Path) -> None:

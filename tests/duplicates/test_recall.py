@@ -78,6 +78,18 @@ def test_of_a_scan_by_source_ranks_are_those_within_a_source() -> None:
     assert not any("own source" in note for note in recall(scan, truth).notes)
 
 
+def test_a_scan_for_best_matches_alone_has_recall_too() -> None:
+    truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(3)])
+    whole = scan_of([(f"i{k}", f"d{k}", 1, 0.9, 0, 9) for k in range(3)])
+    best = Scan(whole.folder, {"search": {"chunks": 500, "backend": "faiss"}})
+    for name in ("matches", "items"):
+        best.__dict__[name] = getattr(whole, name)
+    best.__dict__["histogram"] = whole.histogram[:0]
+    one, other = recall(best, truth), recall(whole, truth)
+    assert one.chunks == other.chunks == 500
+    pd.testing.assert_frame_equal(one.table, other.table)
+
+
 def test_what_is_not_stored_counts_as_lower_than_what_is() -> None:
     truth = truth_of([(f"i{k}", f"d{k}", "alone", 0, 9) for k in range(5)])
     cosines = (0.9, 0.8, 0.7)

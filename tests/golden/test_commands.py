@@ -246,12 +246,13 @@ def test_each_command_has_a_case() -> None:
         "judge llm ",
         "index ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
         "find ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
+        *(f"vectors {verb} " for verb in ("add", "show")),  # the same
         *(f"import {tool} " for tool in IMPORTS),
         # Of models that are trained: tests/cli/test_lab.py holds what these print.
         *(f"lab {verb} " for verb in ("train", "answer", "truth", "report", "task")),
         *(f"lab {verb} " for verb in ("traces", "near")),
     ]
-    groups = {"", "import", "judge", "models", "corpora", "duplicates", "study", "lab"}
+    groups = {"", "import", "judge", "models", "corpora", "duplicates", "study", "lab", "vectors"}
     lacking = [
         verb
         for verb in VERBS

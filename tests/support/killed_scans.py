@@ -89,17 +89,19 @@ def wait_for_none(process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def assert_killing_changes_nothing(corpus: Path, moments: Sequence[tuple[str, int]]) -> None:
+def assert_killing_changes_nothing(
+    corpus: Path, moments: Sequence[tuple[str, int]], *options: str
+) -> None:
     """Kill a scan at each of the `moments`, end it, and hold it against one that was not killed.
 
     A moment is the stage that the kill falls into, and the shards that are searched by then.
     At every second moment the workers are killed with the scan.
     """
-    finish(start(corpus, "whole"))
+    finish(start(corpus, "whole", *options))
     assert len(shard_lines(corpus / "whole")) == SHARDS
     rng, out, kills = random.Random(2), corpus / "killed", 0
     for turn, (stage, shards) in enumerate(moments):
-        process = start(corpus, "killed")
+        process = start(corpus, "killed", *options)
         came = wait_for(process, lambda: reached(out, stage, shards))  # noqa: B023
         time.sleep(rng.uniform(0, 0.3 if stage != "write" else 0.05))
         workers = children(process) if turn % 2 else []
@@ -113,7 +115,7 @@ def assert_killing_changes_nothing(corpus: Path, moments: Sequence[tuple[str, in
         kills += process.returncode == -signal.SIGKILL
         assert wait_for_none(process), "workers outlive the scan"
     assert kills >= len(moments) - 1  # the last one may come too late
-    finish(start(corpus, "killed"))
+    finish(start(corpus, "killed", *options))
     assert tables_of(out) == tables_of(corpus / "whole")
     lines = shard_lines(out)
     reported = {line.split(":")[0] for line in lines}
