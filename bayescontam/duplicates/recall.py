@@ -209,11 +209,11 @@ def recall(
             expected, binned = evidence.curve_tables(found, curve, known, level)
         if covariates is not None:
             measured = evidence.covariate_table(covariates, known, level, seed)
-        of_list = [*KEYS, "source"] if found.by_source else KEYS
-        # Without counts (backend "faiss") the record has the number that they would add up to.
-        counted = found.histogram.groupby(of_list)["count"].sum()
-        chunks = int(counted.max() if len(counted) else found.record["search"]["chunks"])
-        stored = _stored(found, matches.groupby(of_list).size())
+    of_list = [*KEYS, "source"] if found.by_source else KEYS
+    # Without counts (backend "faiss") the record has the number that they would add up to.
+    counted = found.histogram.groupby(of_list)["count"].sum()
+    chunks = int(counted.max() if len(counted) else found.record["search"]["chunks"])
+    stored = _stored(found, matches.groupby(of_list).size())
     return Recalled(
         _table(placed, level, stored), areas, placed, chunks, roc, of_pairs, judges, expected,
         binned, measured, level, stored, (*_notes(placed, matches, stored), *_list_notes(found)),

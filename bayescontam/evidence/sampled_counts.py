@@ -24,7 +24,7 @@ class SampledCounts:
     empty part of the sample is not taken for an empty part of the corpus.
 
     Above, the index misses chunks of some items. Their number is Poisson, with a mean that is
-    gamma distributed over items.
+    gamma distributed over items; the nearest are missed least.
 
     Hill (1975), A simple general approach to inference about the tail of a distribution.
     https://doi.org/10.1214/aos/1176343247
@@ -35,7 +35,7 @@ class SampledCounts:
     parts: FloatArray  # how other gaps are spread over bins, dims (gap, bin); rows sum to 1
     weight: int
     missed: tuple[float, float]  # shape and scale of how many chunks were missed and not sampled
-    near: FloatArray  # how these are spread, as those found are; (bin,)
+    near: FloatArray  # how these are spread over bins, (bin,)
 
     @classmethod
     def of(
@@ -73,7 +73,10 @@ class SampledCounts:
         edges = np.arange(bins + 1) * STEPS
         inside = np.exp(-(np.clip(edges, lower, upper + 1) - lower) / scale)
         parts = -np.diff(inside, axis=1) / (1 - np.exp(-(upper + 1 - lower) / scale))
-        near = np.bincount(steps // STEPS, above, minlength=bins)
+        # The further a chunk is from the item, the more are missed: in proportion to its rank.
+        rank = np.empty(len(steps))
+        rank[order] = np.cumsum(above[order])
+        near = np.bincount(steps // STEPS, above * rank, minlength=bins)
         # Of a rate that is gamma distributed, given how many of them were sampled.
         shape = _MISSED + len(sampled) - len(further)
         rate = (1 - 1 / weight) / (_MISSED / max(missed, 1e-9) + 1 / weight)

@@ -12,6 +12,7 @@ from bayescontam.errors import UsageError
 from bayescontam.scan.execution import one_thread
 from bayescontam.scan.search import ChunkIndex, Queries, scaled
 from bayescontam.scan.sketch import CANDIDATE, Chunks, Sketch, Stratum
+from bayescontam.scan.uploads import native
 from bayescontam.scan.vector_index import Ids, Matrix, faiss_module
 
 _BYTES = 2**29
@@ -121,8 +122,7 @@ class FaissSearcher:
             self._faiss.omp_set_num_threads(before)
 
     def _take(self, vectors: NDArray[Any], rows: Ids, what: str) -> tuple[Any, Any]:
-        native = np.require(vectors, vectors.dtype.newbyteorder("="), ["C", "W"])
-        return scaled(self._torch, self._torch.from_numpy(native), rows, what)
+        return scaled(self._torch, self._torch.from_numpy(native(vectors)), rows, what)
 
     def _units(self, given: NDArray[Any], rows: Ids) -> tuple[Matrix, Matrix]:
         """Return vectors of length one, up to rounding, and what makes their products cosines."""

@@ -84,4 +84,5 @@ def test_what_the_index_missed_is_expected_where_it_found_others() -> None:
     # One was sampled, of a rate of 60 on average over items: 1.5 / (0.5 / 60 + 1 / 30) in all.
     further = open_.mean - known.mean
     assert further.sum() == pytest.approx(1.5 / (0.5 / 60 + 1 / 30) * 29 / 30)
-    assert further[60] == pytest.approx(3 * further[59])
+    # As many as were found times their ranks: 30 × 30 and 10 × 40.
+    assert further[60] == pytest.approx(2.25 * further[59])

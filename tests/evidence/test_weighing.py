@@ -273,5 +273,6 @@ def test_counts_of_a_sample_widen_what_is_weighed(tmp_path: Path) -> None:
     # Four sampled chunks: as a whole their number is uncertain by half.
     rate = 40 * p_of(0.455, 0, 0) * p_open(0.55, 0)
     assert (np.abs(weighed.expected_rest[:, 1] / rate - 1) < 2).all()
+    # What an index misses of one item it may miss of others too.
     for item in (0, 2, 3):
-        np.testing.assert_allclose(weighed.none[:, item], plain.none[:, item])
+        assert (weighed.none[:, item] <= plain.none[:, item] + 1e-9).all()
