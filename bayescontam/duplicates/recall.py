@@ -210,14 +210,23 @@ def recall(
         if covariates is not None:
             measured = evidence.covariate_table(covariates, known, level, seed)
     of_list = [*KEYS, "source"] if found.by_source else KEYS
-    # Without counts (backend "faiss") the record has the number that they would add up to.
-    counted = found.histogram.groupby(of_list)["count"].sum()
-    chunks = int(counted.max() if len(counted) else found.record["search"]["chunks"])
+    if len(found.histogram):
+        chunks = int(found.histogram.groupby(of_list)["count"].sum().max())
+    else:
+        chunks = _chunks(found)
     stored = _stored(found, matches.groupby(of_list).size())
     return Recalled(
         _table(placed, level, stored), areas, placed, chunks, roc, of_pairs, judges, expected,
         binned, measured, level, stored, (*_notes(placed, matches, stored), *_list_notes(found)),
     )  # fmt: skip
+
+
+def _chunks(scan: Scan) -> int:
+    """Return how many chunks an item was compared with, where no cosine was counted."""
+    if not scan.by_source:
+        return int(scan.record["search"]["chunks"])
+    strata = pd.DataFrame(scan.record["strata"])
+    return int(strata.groupby("source")["chunks"].sum().max())
 
 
 def _stored(scan: Scan, sizes: "pd.Series[int]") -> int | None:

@@ -208,7 +208,7 @@ def item_cards(
     by_item = {key: part.to_dict("records") for key, part in matches.groupby(KEYS, observed=True)}
     places = anchors(scan)
     texts = _texts(scan, matches)
-    modes = _own_modes(scan)
+    others = _other_texts(scan)
     return [
         {
             **row,
@@ -219,7 +219,7 @@ def item_cards(
             "excerpt": _excerpt(row["text"], unfolded),
             "matches": [
                 _match(match, texts, unfolded, said)
-                | {"looked_for": modes.get((row["benchmark"], match["source"]), "")}
+                | {"looked_for": others.get((row["benchmark"], row["item"], match["source"]), "")}
                 for match in by_item.get((row["benchmark"], row["item"]), [])
             ],
         }
@@ -227,13 +227,18 @@ def item_cards(
     ]
 
 
-def _own_modes(scan: "Scan") -> dict[tuple[str, str], str]:
-    """Return what of the items of a benchmark is looked for in sources with texts of their own."""
-    return {
-        (row["benchmark"], source): _MODES.get(str(mode), printable(str(mode)))
-        for row in scan.record.get("benchmarks") or []
-        for source, mode in (row.get("by_source") or {}).items()
-    }
+def _other_texts(scan: "Scan") -> dict[tuple[Any, ...], str]:
+    """Return what was looked for in a source, by item and source, if not the text of `items`."""
+    shown = scan.items.set_index(KEYS)["text"]
+    texts = scan.item_texts
+    other = texts[texts["text"].to_numpy() != shown.loc[texts.set_index(KEYS).index].to_numpy()]
+    modes = {row["benchmark"]: row for row in scan.record.get("benchmarks") or []}
+    found = {}
+    for benchmark, item, source in other[[*KEYS, "source"]].itertuples(index=False, name=None):
+        row = modes.get(benchmark, {})
+        mode = str((row.get("by_source") or {}).get(source, row.get("text_mode", "")))
+        found[benchmark, item, source] = _MODES.get(mode, "another text of the item")
+    return found
 
 
 def anchors(scan: "Scan") -> dict[tuple[Any, ...], str]:

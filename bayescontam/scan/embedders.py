@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import itertools
@@ -298,6 +299,13 @@ def load_embedder(
 def shared_embedder(spec: Embedding, device: str, replies: Path | None = None) -> Embedder:
     """Return `load_embedder`'s, one for all stages of a process: a GPU may have no room for two."""
     return load_embedder(spec, device, replies)
+
+
+def forget_embedder() -> None:
+    """Free the GPU of the embedder that the stages of this process share."""
+    shared_embedder.cache_clear()
+    gc.collect()
+    require("torch", "scan").cuda.empty_cache()
 
 
 def load_counter(name: str) -> Callable[[Sequence[str]], list[int]]:

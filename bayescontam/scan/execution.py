@@ -21,7 +21,7 @@ from bayescontam._files import on_disk, sha256
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam._runs import read_json, remove_files, write_json
-from bayescontam.errors import UsageError
+from bayescontam.errors import TaskError, UsageError
 from bayescontam.parallel import run_tasks
 
 type Report = dict[str, Any]
@@ -29,6 +29,8 @@ type Report = dict[str, Any]
 LOG = "scan.log"
 WORK = "work"
 """Folder of what only a resumed scan needs."""
+_PATIENCE = 60.0
+"""Seconds that a worker waits for a GPU."""
 _LOCKS: list[FileLock] = []
 """GPUs that this process holds for as long as it lives."""
 
@@ -86,9 +88,15 @@ def own_device(device: str, folder: Path) -> str:
     """Return the device of this worker alone: a GPU that no other worker of the stage has.
 
     It is held by a lock on a file of the stage's folder, which ends with the process.
+
+    Raises
+    ------
+    TaskError
+        If all GPUs are held by others for a minute.
     """
     if device != "cuda" or (gpus := gpus_here()) < 2:
         return device
+    end = time.monotonic() + _PATIENCE
     while True:
         for number in range(gpus):
             lock = FileLock(folder / f"gpu-{number}.lock")
@@ -96,6 +104,11 @@ def own_device(device: str, folder: Path) -> str:
                 lock.acquire(timeout=0)
                 _LOCKS.append(lock)
                 return f"cuda:{number}"
+        if time.monotonic() > end:
+            raise TaskError(
+                f"all {gpus} GPUs of this machine are held by other workers of this scan; give"
+                " each worker GPUs of its own (CUDA_VISIBLE_DEVICES), which Ray does by itself"
+            )
         # A worker that was killed holds its own for a moment longer.
         time.sleep(0.1)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,18 +42,24 @@ def check_faiss(device: str, top_k: int) -> None:
     MissingExtraError
         If FAISS is not installed.
     """
-    faiss = faiss_module()
-    if device == "cuda" and not (hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus()):
+    faiss, on_gpu = faiss_module(), device.startswith("cuda")
+    if on_gpu and not (hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus()):
         raise UsageError(
             "search.backend is 'faiss' and the device is 'cuda', but the FAISS that is installed"
             " finds no GPU: pip uninstall faiss-cpu, then install the extra 'gpu'; or choose"
             ' --device cpu, or backend = "torch" (--backend torch), which searches on GPUs'
         )
-    if device == "cuda" and top_k > _MOST_ON_GPU:
+    if on_gpu and top_k > _MOST_ON_GPU:
         raise UsageError(
             f"search.top_k: got {top_k:,}; FAISS finds at most {_MOST_ON_GPU:,} on a GPU: lower it,"
             ' or choose --device cpu, or backend = "torch"'
         )
+
+
+@cache
+def _gpu_memory() -> Any:
+    """Return FAISS's memory on GPUs, once for a process: to take it is slow."""
+    return faiss_module().StandardGpuResources()
 
 
 class FaissSearcher:
@@ -64,7 +71,8 @@ class FaissSearcher:
         check_faiss(device, keep)
         self._torch, self._faiss = require("torch", "scan"), faiss_module()
         self._keep, self._threads = keep, threads
-        self._gpu = self._faiss.StandardGpuResources() if device == "cuda" else None
+        # Of "cuda:1" the number; "cuda" is the GPU that FAISS takes itself (-1).
+        self._gpu = int(device.partition(":")[2] or -1) if device.startswith("cuda") else None
         n = len(queries.keys)
         vectors, scales = self._take(queries.vectors, np.arange(n), "query")
         self._queries: Matrix = (vectors * scales[:, None]).numpy()
@@ -157,7 +165,9 @@ class FaissSearcher:
         if self._gpu is None:
             near, rows = self._faiss.knn(self._queries, vectors, size, metric=metric)
         else:
-            near, rows = self._faiss.knn_gpu(self._gpu, self._queries, vectors, size, metric=metric)
+            near, rows = self._faiss.knn_gpu(
+                _gpu_memory(), self._queries, vectors, size, metric=metric, device=self._gpu
+            )
         return near, rows
 
     def _exact(self, vectors: Matrix, scales: Matrix, query: int, rows: Ids) -> Matrix:

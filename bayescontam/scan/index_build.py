@@ -437,8 +437,13 @@ class IndexBuild:
 
 def _on_gpus(faiss: Any, index: Any) -> Any:
     """Return an index on all GPUs, where there are any that FAISS can use; else None."""
-    # Only faiss-gpu has the function, and finds any.
-    return faiss.index_cpu_to_all_gpus(index) if faiss.get_num_gpus() else None
+    if not faiss.get_num_gpus():  # which only faiss-gpu finds
+        return None
+    try:
+        return faiss.index_cpu_to_all_gpus(index)
+    except RuntimeError as error:  # one that others have filled
+        write_line(True, f"GPUs are left out: {printable(str(error).splitlines()[0], 200)}")
+        return None
 
 
 def _insert(block: Any, unit: Matrix, ids: Ids, centroids: Any) -> None:

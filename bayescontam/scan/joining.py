@@ -37,7 +37,9 @@ from bayescontam.scan.stored_vectors import (
 
 BEGUN = "adding.json"
 """What an unfinished folder is joined from."""
-_NUMBERED = re.compile(r"(\d+):(.*)", re.DOTALL)
+_NUMBERED = re.compile(r"(\d{1,9}):(.*)", re.DOTALL)
+_OWN = re.compile(r"\d{6,}\.(npy|parquet)|vectors\.json|adding\.json|\.lock")
+"""Names of files that a joined folder has."""
 _OF_OCCURRENCE = ["source", "document", "chunk", "first"]
 _LONGEST = 4096
 """Characters of a source's name, as in manifests."""
@@ -103,10 +105,10 @@ def add_vectors(
     stored = [StoredVectors.load(folder) for folder in given]
     _check_alike(stored)
     names = _new_names(stored, rename or {})
-    target = Path(out).expanduser().absolute()
+    target = Path(out).expanduser().resolve()
     for each in stored:
-        inside, whole = each.folder.resolve(), target.resolve()
-        if inside.is_relative_to(whole) or whole.is_relative_to(inside):
+        inside = each.folder.resolve()
+        if inside.is_relative_to(target) or target.is_relative_to(inside):
             raise UsageError(
                 f"{printable(str(out))}: is among the vectors that are joined, or holds them, and"
                 " these are never changed; choose another folder (--out)"
@@ -115,6 +117,7 @@ def add_vectors(
     with on_disk(target):
         if not _finished(target, key, replace):
             _Joining(stored, names, target, progress).run(key)
+        shutil.rmtree(_replaced(target), ignore_errors=True)
     return StoredVectors.load(target)
 
 
@@ -163,6 +166,13 @@ def _new_names(stored: Sequence[StoredVectors], rename: Mapping[str, str]) -> li
     # Those of one folder last: they say more.
     for old in sorted(rename, key=lambda name: numbered[name][0] is not None):
         (number, source), new = numbered[old], rename[old]
+        try:
+            new.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise UsageError(
+                f"rename: '{printable(old, 60)}' gets the name {printable(repr(new), 60)}; a text"
+                " is needed that UTF-8 can hold"
+            ) from None
         if not 0 < len(new) <= _LONGEST:
             raise UsageError(
                 f"rename: '{printable(old, 60)}' gets a name of {len(new):,} characters; allowed"
@@ -224,12 +234,29 @@ def _finished(target: Path, key: dict[str, Any], replace: bool) -> bool:
                 f"{name}: holds other vectors, or other names of sources; choose another folder,"
                 " or pass --replace to lose those"
             )
+        _refuse_others(target)
         return False
     try:
         StoredVectors.load(target)
     except DataError:
+        _refuse_others(target)
         return False  # something of them is lost: joined again
     return True
+
+
+def _refuse_others(target: Path) -> None:
+    """Refuse to replace a folder with files that are none of joined vectors."""
+    others = sorted(path.name for path in target.iterdir() if not _OWN.fullmatch(path.name))
+    if others:
+        raise UsageError(
+            f"{printable(str(target))}: would be replaced, and holds {join_list(others, 5)} too;"
+            " move that away, or choose another folder"
+        )
+
+
+def _replaced(target: Path) -> Path:
+    """Return where a folder that is replaced is until the new one is there."""
+    return target.with_name(f".{target.name}.old.part")
 
 
 @dataclass(frozen=True)
@@ -261,7 +288,8 @@ class _Joining:
         with _claimed(whole, key):
             files = [file for file in self._files() if not (whole / file.name).exists()]
             linked = [self._links(vectors, whole) for vectors in self.stored]
-            homes = {each.folder for each, here in zip(self.stored, linked, strict=True) if here}
+            pairs = zip(self.stored, linked, strict=True)
+            homes = {each.folder.resolve() for each, here in pairs if here}
             made = [file for file in files if file.names or file.source.parent not in homes]
             self._check_room(whole, sum(file.size for file in made))
             total = sum(file.size for file in files) / 1e6
@@ -271,10 +299,13 @@ class _Joining:
                     advance(file.size / 1e6)
             write_json(whole / ABOUT, self._about(key))
             StoredVectors.load(whole)
+            # Renamed under the lock, and the old one is removed when the new one is there.
+            if self.target.exists():
+                shutil.rmtree(_replaced(self.target), ignore_errors=True)
+                self.target.rename(_replaced(self.target))
             (whole / BEGUN).unlink()
-        if self.target.exists():
-            shutil.rmtree(self.target)
-        whole.rename(self.target)
+            whole.rename(self.target)
+            (self.target / LOCK).unlink(missing_ok=True)
 
     def _parts(self) -> Iterator[tuple[StoredVectors, dict[str, str], dict[str, Any]]]:
         for vectors, names in zip(self.stored, self.names, strict=True):

@@ -59,7 +59,8 @@ def record_of(
         "documents": documents,
         "chunks": {
             "made": total,
-            "distinct": sum(sketch.tallies.get("texts", 0) for sketch in sketches),
+            # Of sources that are searched one by one a text counts in each.
+            **({} if corpus.by_source else {"distinct": sketches[0].tallies.get("texts", 0)}),
             "short_pieces": sum(counts["short_pieces"] for counts in short.values()),
             "min_tokens": least,
         }
@@ -76,6 +77,7 @@ def record_of(
         }
         | _counts_record(search)
         | ({"per": "source"} if corpus.by_source else {})
+        | ({"texts": "by source"} if found.texts_differ else {})
         | _index_record(sketches[0]),
         "seconds": seconds,
         "notes": [

@@ -88,9 +88,15 @@ class Scan:
             advice = "Give the folder of a finished scan; run an unfinished one again to finish it."
             raise DataError([Fault(str(folder), f"holds no finished scan: {what}")], advice)
         try:
-            return cls(path, read_json(path / RECORD))
+            found = cls(path, read_json(path / RECORD))
         except ValueError as error:
             raise DataError([Fault(str(path / RECORD), f"is not JSON ({error})")]) from error
+        own_texts = f"{ITEM_TEXTS}.parquet"
+        differ = found.by_source and found.record["search"].get("texts") == "by source"
+        if differ and not (path / own_texts).is_file():
+            problem = f"lacks {own_texts}: the texts that each source was searched for"
+            raise DataError([Fault(str(folder), problem)], "Copy the whole folder of the scan.")
+        return found
 
     @property
     def by_source(self) -> bool:

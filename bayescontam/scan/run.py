@@ -359,6 +359,11 @@ def _announce(
     shown: bool,
 ) -> None:
     """Write how large the vectors will be; refuse if there are none, or no room for them."""
+    if len(set(chunked.limits.values())) > 1:
+        raise UsageError(
+            "--keep-vectors: the shortest text differs by source, as these are searched for other"
+            " texts, and stored vectors have one for all; set min_tokens under [chunking]"
+        )
     texts, dims = sum(shard.size for shard in chunked.shards()), embedded.vectors.shape[1]
     if not texts:
         raise UsageError("--keep-vectors: no text is embedded, the corpus holds vectors already")

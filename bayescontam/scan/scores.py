@@ -202,7 +202,7 @@ class Products:
 
     A GPU multiplies halves with halves alone, sixteen times as fast as it does fp32, and sums in
     fp32. Queries are therefore split into halves that add up to them: two of fp16 or three of
-    bf16 hold the 24 bits.
+    bf16 hold about as many bits.
     """
 
     def __init__(self, torch: Any, queries: Any) -> None:

@@ -12,10 +12,11 @@ from bayescontam._optional import require
 from bayescontam._runs import append_line, remove_files
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, divided
-from bayescontam.scan.embedders import Embedder, shared_embedder
+from bayescontam.scan.embedders import Embedder, forget_embedder, shared_embedder
 from bayescontam.scan.execution import (
     LOG,
     Execution,
+    gpus_here,
     one_thread,
     own_device,
     stage_folder,
@@ -161,7 +162,7 @@ def search_shards(
         len(shards), sha256(embedded.vectors.tobytes()), [asdict(item) for item in corpus.items],
         # Only where there are any: what earlier versions began is resumed.
         *([list(corpus.stored.values()), precision] if corpus.stored or precision else []),
-        *([_content(corpus, queries)] if corpus.by_source else []),
+        *([list(queries), _content(corpus, queries)] if corpus.by_source else []),
         *([] if searcher.bins else ["without counts"]),
     )  # fmt: skip
     texts = any(isinstance(shard, TextShard) for shard in shards)
@@ -179,6 +180,8 @@ def search_shards(
     owner = [list_of(shard, queries) for shard in shards]
     left = [i for i in range(len(shards)) if i not in merging[owner[i]].sketch.shards]
     tasks = {task_name(i): (i, shards[i]) for i in left}
+    if execution.device == "cuda" and execution.engine == "local" and gpus_here() > 1:
+        forget_embedder()  # of the items: each GPU has one in a worker, and no room for two
     for key, _ in execution.run("search", stage, tasks, lambda task: task[1].size, "chunks"):
         merging[owner[int(key)]].take(key)
     for merger in merging.values():

@@ -351,6 +351,8 @@ class StoredVectors:
                     f"has {size:,} bytes, {part['bytes']:,} were written: cut short or changed"
                 )
                 faults.append(Fault(str(vectors), problem))
+        if not self.about["strata"]:
+            faults.append(Fault(str(self.folder / ABOUT), "names no source: strata is empty"))
         if faults:
             raise DataError(faults, _ADVICE)
 

@@ -23,6 +23,7 @@ from bayescontam._files import sha256
 from bayescontam._optional import require
 from bayescontam.errors import DataError, Fault
 from bayescontam.parallel import usable_cores
+from bayescontam.scan.search import scaled
 from bayescontam.scan.sketch import ENTRY, split_places
 from bayescontam.scan.sources import reason_of
 from bayescontam.scan.stored_vectors import ABOUT as VECTORS
@@ -55,8 +56,6 @@ _NEEDED = {
 _ADVICE = "Give the folder that 'bayescontam index VECTORS --out FOLDER' wrote."
 _GATHERED = 2**27
 """Bytes of vectors that are compared with queries at once, in 32 bits."""
-_TINY = 1e-30
-"""Lengths below are those of zeros."""
 type Matrix = NDArray[np.float32]
 type Ids = NDArray[np.int64]
 
@@ -79,8 +78,9 @@ def twice_installed() -> bool:
 def units(vectors: NDArray[Any]) -> Matrix:
     """Return vectors of length one, in 32 bits; zeros stay zeros."""
     torch = require("torch", "scan")  # which does it on all cores
-    single = torch.from_numpy(native(vectors)).float()
-    result: Matrix = torch.nn.functional.normalize(single, dim=1, eps=_TINY).numpy()
+    rows = np.arange(len(vectors))
+    one, scales = scaled(torch, torch.from_numpy(native(vectors)), rows, "vector")
+    result: Matrix = (one * scales[:, None]).numpy()
     return result
 
 

@@ -87,6 +87,10 @@ def test_a_scan_for_best_matches_alone_has_recall_too() -> None:
     best.__dict__["histogram"] = whole.histogram[:0]
     one, other = recall(best, truth), recall(whole, truth)
     assert one.chunks == other.chunks == 500
+    # Each source has ranks of its own, and so the larger of them counts.
+    strata = [{"source": name, "chunks": n} for name, n in (("a", 300), ("b", 90), ("a", 30))]
+    best.record.update(search={"per": "source", "backend": "faiss"}, strata=strata)
+    assert recall(best, truth).chunks == 330
     pd.testing.assert_frame_equal(one.table, other.table)
 
 

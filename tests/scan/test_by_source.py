@@ -1,6 +1,7 @@
 """Scans of each source by itself: the same as one scan a source, byte for byte."""
 
 import random
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,40 @@ def test_workers_and_interruptions_change_nothing(made: Made, tmp_path: Path) ->
     assert found.record["search"]["shards"] > 9
 
 
+def test_sources_in_another_order_do_not_resume_each_other(folder: Path, tmp_path: Path) -> None:
+    names = ["web", "ready"]
+    scan(made_manifest(names), tmp_path / "out", base=folder, keep_work=True)
+    swapped = made_manifest(names[::-1])
+    found = scan(swapped, tmp_path / "out", base=folder, replace=True)
+    scan(swapped, tmp_path / "fresh", base=folder)
+    assert tables_of(found.folder) == tables_of(tmp_path / "fresh")
+
+
+def test_best_matches_alone_are_found_by_source(made: Made, tmp_path: Path) -> None:
+    text = made_manifest([*PLAIN], made.own).text
+    spec = Manifest.parse(text.replace("top_k = ", "backend = 'faiss'\ntop_k = "), "made.toml")
+    found = scan(spec, tmp_path / "best", base=made.folder)
+    keys = ["benchmark", "item", "source", "rank"]
+    one, other = (s.matches.sort_values(keys, ignore_index=True) for s in (found, made.found))
+    pd.testing.assert_frame_equal(one[[*keys, "cosine"]], other[[*keys, "cosine"]], atol=1e-6)
+    # Of equal cosines the order is by rounding.
+    pairs = [set(map(tuple, s[[*keys[:3], "chunk_id", "copies"]].to_numpy())) for s in (one, other)]
+    assert len(pairs[0] & pairs[1]) > 0.97 * len(pairs[1])
+    assert found.histogram.empty
+    assert [*found.histogram] == [*made.found.histogram]
+    found.report(tmp_path / "page.html")
+
+
+def test_a_scan_that_lost_the_texts_of_its_sources_is_refused(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.found.folder, tmp_path / "copy")
+    (tmp_path / "copy" / f"{ITEM_TEXTS}.parquet").unlink(missing_ok=True)
+    if made.own:
+        with pytest.raises(DataError, match=r"lacks item_texts\.parquet: the texts that each"):
+            Scan.load(tmp_path / "copy")
+    else:
+        Scan.load(tmp_path / "copy")
+
+
 def test_of_one_source_all_is_as_of_the_corpus(folder: Path, tmp_path: Path) -> None:
     apart, whole = (
         scan(made_manifest(["web"], search=f"per = '{per}'"), tmp_path / per, base=folder)
@@ -323,6 +358,11 @@ def test_sources_of_stored_vectors_are_searched_one_by_one(folder: Path, tmp_pat
 
 def test_vectors_of_a_scan_by_source_can_be_stored(folder: Path, tmp_path: Path) -> None:
     spec = made_manifest(["web", "books"], OWN)
+    with pytest.raises(UsageError, match="--keep-vectors: the shortest text differs by source"):
+        scan(spec, tmp_path / "refused", base=folder, keep_vectors="fp32")
+    spec = Manifest.parse(
+        spec.text.replace("[chunking]\n", "[chunking]\nmin_tokens = 4\n"), "m.toml"
+    )
     made = scan(spec, tmp_path / "stored", base=folder, keep_vectors="fp32")
     plain = scan(spec, tmp_path / "plain", base=folder)
     assert tables_of(made.folder) == tables_of(plain.folder)

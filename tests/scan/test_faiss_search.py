@@ -130,12 +130,15 @@ def test_vectors_that_are_not_finite_are_named() -> None:
         by_faiss(make_queries(np.ones((2, 4), np.float32)), [make_chunks(x)])
 
 
-def test_the_faiss_of_gpus_searches_there(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("device", "number"), [("cuda", -1), ("cuda:1", 1)])
+def test_the_faiss_of_gpus_searches_there(
+    monkeypatch: pytest.MonkeyPatch, device: str, number: int
+) -> None:
     """As far as that can be seen without a GPU."""
     faiss, calls = faiss_search.faiss_module(), []
 
-    def knn_gpu(resources: str, *arguments: Any, metric: int) -> Any:
-        calls.append(resources)
+    def knn_gpu(resources: str, *arguments: Any, metric: int, device: int) -> Any:
+        calls.append((resources, device))
         return faiss.knn(*arguments, metric=metric)
 
     monkeypatch.setattr(faiss, "StandardGpuResources", lambda: "resources", raising=False)
@@ -143,12 +146,14 @@ def test_the_faiss_of_gpus_searches_there(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(faiss, "knn_gpu", knn_gpu)
     rng = np.random.default_rng(5)
     queries, x = make_queries(rng.standard_normal((4, 8))), rng.standard_normal((90, 8))
-    searcher = FaissSearcher(queries, KEEP, "cuda")
+    faiss_search._gpu_memory.cache_clear()
+    searcher = FaissSearcher(queries, KEEP, device)
     searcher.add(make_chunks(x))
-    assert calls == ["resources"]
+    assert calls == [("resources", number)]
+    faiss_search._gpu_memory.cache_clear()
     assert_same(searcher.sketch(), by_faiss(queries, [make_chunks(x)]))
     with pytest.raises(UsageError, match=r"search\.top_k: got 2,033; FAISS finds at most 2,032 on"):
-        FaissSearcher(queries, 2033, "cuda")
+        FaissSearcher(queries, 2033, device)
 
 
 def of_faiss(made: Manifest) -> Manifest:

@@ -20,7 +20,7 @@ from bayescontam.scan.find import find_nearest
 from bayescontam.scan.index_build import build_index
 from bayescontam.scan.run import Scan
 from bayescontam.scan.stored_vectors import StoredVectors
-from bayescontam.scan.vector_index import ABOUT, VectorIndex
+from bayescontam.scan.vector_index import ABOUT, VectorIndex, units
 from bayescontam.specs.corpus import Manifest
 from tests.support.corpora import manifest
 from tests.support.made_vectors import drawn_vectors, write_vectors
@@ -500,3 +500,11 @@ def test_an_index_is_made_on_a_gpu(tmp_path: Path, kind: Any) -> None:
     # In all lists there is every text.
     queries = drawn_vectors(50, seed=9)
     assert (on_gpu.candidates(queries, on_gpu.about["texts"], on_gpu.lists) >= 0).all()
+
+
+def test_short_and_long_vectors_have_a_direction_too() -> None:
+    vectors = drawn_vectors(6, seed=1)
+    vectors[5] = 0
+    scales = np.array([1e-24, 1e-30, 1e20, 1e30, 1, 1], np.float32)[:, None]
+    expected = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    np.testing.assert_allclose(units(vectors * scales), expected, atol=1e-6)

@@ -396,6 +396,60 @@ def test_a_kill_leaves_nothing_half(pair: list[Path], tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "all", "b", "whole"]
 
 
+def test_a_kill_while_an_old_folder_is_replaced_loses_nothing(
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, rename = tmp_path / "all", Path.rename
+    add_vectors(pair[:1], out)
+
+    def stop(self: Path, target: Path) -> Path:
+        if self == tmp_path / ".all.part":
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", stop)
+        with pytest.raises(KeyboardInterrupt):
+            add_vectors(pair, out, rename=NAMES, replace=True)
+    # The old one is aside, whole, until the new one is there.
+    assert not out.exists()
+    StoredVectors.load(tmp_path / ".all.old.part")
+    add_vectors(pair, out, rename=NAMES, replace=True)
+    assert len(StoredVectors.load(out).about["added"]) == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "all", "b"]
+
+
+def test_what_else_a_replaced_folder_holds_is_not_lost(pair: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "all"
+    add_vectors(pair[:1], out)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"would be replaced, and holds 'notes\.txt' too; move that"):
+        add_vectors(pair, out, rename=NAMES, replace=True)
+    (out / "000000.npy").unlink()
+    with pytest.raises(UsageError, match="would be replaced, and holds 'notes"):
+        add_vectors(pair[:1], out)
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_folders_behind_links_are_joined_by_links(
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "link").symlink_to(pair[0].parent)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "empty")
+    monkeypatch.setattr(joining.shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    folders = [tmp_path / "link" / pair[0].name]
+    add_vectors(folders, tmp_path / "out")
+    assert (tmp_path / "empty" / "vectors.json").is_file()
+
+
+@pytest.mark.parametrize("name", ["x\udcff", 5])
+def test_names_that_are_no_text_are_refused(pair: list[Path], tmp_path: Path, name: Any) -> None:
+    with pytest.raises(UsageError, match=r"rename: '2:made' gets the name .*; a text is needed"):
+        add_vectors(pair, tmp_path / "all", rename={"2:made": name})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
 def test_two_runs_do_not_join_in_one_place(pair: list[Path], tmp_path: Path) -> None:
     part = tmp_path / ".all.part"
     part.mkdir()
