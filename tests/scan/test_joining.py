@@ -423,7 +423,9 @@ def test_what_else_a_replaced_folder_holds_is_not_lost(pair: list[Path], tmp_pat
     out = tmp_path / "all"
     add_vectors(pair[:1], out)
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(UsageError, match=r"would be replaced, and holds 'notes\.txt' too; move that"):
+    with pytest.raises(
+        UsageError, match=r"would be replaced, and holds 'notes\.txt' too; move that"
+    ):
         add_vectors(pair, out, rename=NAMES, replace=True)
     (out / "000000.npy").unlink()
     with pytest.raises(UsageError, match="would be replaced, and holds 'notes"):
