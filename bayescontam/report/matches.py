@@ -229,8 +229,9 @@ def item_cards(
 
 def _other_texts(scan: "Scan") -> dict[tuple[Any, ...], str]:
     """Return what was looked for in a source, by item and source, if not the text of `items`."""
-    shown = scan.items.set_index(KEYS)["text"]
-    texts = scan.item_texts
+    if not scan.by_source:
+        return {}
+    shown, texts = scan.items.set_index(KEYS)["text"], scan.item_texts
     other = texts[texts["text"].to_numpy() != shown.loc[texts.set_index(KEYS).index].to_numpy()]
     modes = {row["benchmark"]: row for row in scan.record.get("benchmarks") or []}
     found = {}
