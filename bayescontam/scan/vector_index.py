@@ -77,11 +77,17 @@ def twice_installed() -> bool:
 
 def units(vectors: NDArray[Any]) -> Matrix:
     """Return vectors of length one, in 32 bits; zeros stay zeros."""
-    torch = require("torch", "scan")  # which does it on all cores
-    rows = np.arange(len(vectors))
-    one, scales = scaled(torch, torch.from_numpy(native(vectors)), rows, "vector")
+    one, scales = _scaled(vectors)
     result: Matrix = (one * scales[:, None]).numpy()
     return result
+
+
+def _scaled(vectors: NDArray[Any]) -> tuple[Any, Any]:
+    """Return vectors in 32 bits, and what makes their length one, as tensors."""
+    torch = require("torch", "scan")  # which does it on all cores
+    # First in 32 bits, as the lengths of halves take longer.
+    single = torch.from_numpy(native(vectors)).float()
+    return scaled(torch, single, np.arange(len(vectors)), "vector")
 
 
 @dataclass(frozen=True)
@@ -246,10 +252,11 @@ class VectorIndex:
         for at in range(0, len(queries), step):
             part = ids[at : at + step]
             known, inverse = np.unique(part, return_inverse=True)
-            vectors = torch.from_numpy(self.vectors(known))
-            near = vectors.index_select(0, torch.from_numpy(inverse.ravel()))
+            vectors, scales = _scaled(self.vectors(known))
+            rows = torch.from_numpy(inverse.ravel())
+            near = vectors.index_select(0, rows).view(*part.shape, -1)
             some = torch.from_numpy(queries[at : at + step])
-            exact = (near.view(*part.shape, -1) @ some[:, :, None])[:, :, 0].numpy()
+            exact = ((near @ some[:, :, None])[:, :, 0] * scales[rows].view(part.shape)).numpy()
             cosines[at : at + step] = np.where(part < 0, -2, exact.clip(-1, 1))
         # Ties by hash, which is the order of texts.
         order = np.lexsort((ids, -cosines), axis=1)
@@ -262,8 +269,8 @@ class VectorIndex:
             rows[name] = texts[name]
         return rows
 
-    def vectors(self, ids: Ids) -> Matrix:
-        """Return the vectors of texts, of length one, dims (text, dimension)."""
+    def vectors(self, ids: Ids) -> NDArray[Any]:
+        """Return the vectors of texts as they are stored, dims (text, dimension)."""
         shard, row = split_places(self.texts["vector"][ids])
         # In the order of the files.
         order = np.lexsort((row, shard))
@@ -279,7 +286,7 @@ class VectorIndex:
         result = np.empty((len(ids), self.about["dims"]), np.result_type(*found, np.float16))
         for part, vectors in zip(parts, found, strict=False):
             result[part] = vectors
-        return units(result)
+        return result
 
     def _opened(self, number: int) -> NDArray[Any]:
         name = self.shards[number].name

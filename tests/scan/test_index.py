@@ -377,10 +377,8 @@ def test_index_and_vectors_may_be_moved_together(moved: Path) -> None:
     query = drawn_vectors(2, seed=3)
     ids, cosines = index.nearest(query, 5)
     assert (ids >= 0).all()
-    np.testing.assert_allclose(
-        cosines, np.einsum("qd,qkd->qk", query, index.vectors(ids.ravel()).reshape(2, 5, -1)),
-        atol=ATOL,
-    )  # fmt: skip
+    unit = units(index.vectors(ids.ravel())).reshape(2, 5, -1)
+    np.testing.assert_allclose(cosines, np.einsum("qd,qkd->qk", query, unit), atol=ATOL)
 
 
 def spoil(folder: Path, what: str) -> None:
