@@ -401,7 +401,8 @@ def distribution(scan: "Scan", best: pd.DataFrame) -> Picture | None:
     caption = (
         f"Counts in bins of {_BIN:g}. Right of the dashed line lies the tail, from which"
         f" matches are drawn at random; the grey band spans its starts over all {units}. Best"
-        f" matches that stand apart from the slope of all pairs are worth a look first.{note}"
+        f" matches that stand apart from the slope of all pairs are worth a look first."
+        f"{_estimated(scan)}{note}"
     )
     return finish(figure, "cosines", "Distribution of cosines", alt, caption)
 
@@ -435,9 +436,18 @@ def by_stratum(scan: "Scan") -> Picture | None:
         "The share of a stratum's pairs of item and chunk whose cosine is at least x. A curve"
         " that reaches further right holds more close matches than its size explains. It is"
         " drawn from the median of all pairs on."
-        f"{' Strata with most pairs have a curve.' if count > MOST_CURVES else ''}{note}"
+        f"{' Strata with most pairs have a curve.' if count > MOST_CURVES else ''}"
+        f"{_estimated(scan)}{note}"
     )
     return finish(figure, "strata", "Cosines by stratum", alt, caption)
+
+
+def _estimated(scan: "Scan") -> str:
+    """Return a sentence on counts that come from the sample of an index."""
+    weight = _block(scan, "search").get("index", {}).get("weight", 1)
+    if weight < 2:
+        return ""
+    return f" Of what the index did not find, counts are estimated from one in {weight:,} chunks."
 
 
 def _curves(table: pd.DataFrame) -> tuple[list[str], NDArray[np.int64], int]:

@@ -61,6 +61,10 @@ def test_a_search_by_an_index_is_said_to_be_one(made: MadeScan) -> None:
         found, table
     )
     assert "the index" not in scope.verdict(made, table)
+    for one in (made, found):
+        pictures = scope.distribution(one, matches.best_matches(one)), scope.by_stratum(one)
+        said = ["estimated from one in 50 chunks" in picture.caption for picture in pictures]
+        assert said == [one is found] * 2
     notes = {what: note for what, _, note in scope.counts(found)}
     assert notes["Cosines"].endswith("copies counted, estimated from one in 50 chunks")
 
