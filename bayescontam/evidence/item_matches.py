@@ -195,13 +195,12 @@ class Matches:
             rest = self._left_by_source(rows, place, counts)
             left: FloatArray = rest.sum(axis=1)
         else:
-            listed = np.bincount(place, rows["copies"], minlength=top)
             if self._weight > 1:
-                sample = self._sampled(counts, listed)
+                sample = self._sampled(counts, rows, place, top)
                 left = sample.mean
             else:
                 all_ = np.bincount(counts["bin"].clip(0, top - 1), counts["count"], minlength=top)
-                left = np.maximum(all_ - listed, 0.0)
+                left = np.maximum(all_ - np.bincount(place, rows["copies"], minlength=top), 0.0)
             rest = left[:, None] * self._shares[self.benchmarks[benchmark]]
         # Before those in the middle of a bin: all above, and half of the bin.
         documents = left + np.bincount(place[nearest], minlength=top)
@@ -209,8 +208,14 @@ class Matches:
         at, source = np.nonzero(rest > 0)
         return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0), sample
 
-    def _sampled(self, counts: pd.DataFrame, listed: FloatArray) -> SampledCounts:
-        """Return the counts of an item, of which a part was sampled, without those listed."""
+    def _sampled(
+        self, counts: pd.DataFrame, rows: pd.DataFrame, place: IntArray, top: int
+    ) -> SampledCounts:
+        """Return the counts of an item, of which a part was sampled, without those of `rows`."""
+        copies = rows["copies"].to_numpy(float)
+        # Judged texts of the tail are among the sampled, with a part of their copies.
+        sampled = np.clip(np.round(copies / self._weight), 1, copies)
+        listed = np.bincount(place, np.where(rows["listed"], copies, sampled), minlength=top)
         steps = np.round(counts["cosine"].to_numpy() * 1000).astype(np.int64)
         found = SampledCounts.of(
             steps.clip(0, 10 * len(listed) - 1),
