@@ -261,10 +261,10 @@ def counts(scan: "Scan") -> Iterator[tuple[str, str, str]]:
         weight = search.get("index", {}).get("weight", 1)
         how = f", estimated from one in {weight:,} chunks" if weight > 1 else ""
         yield "Cosines", number(search["pairs"], 0), f"pairs of item and chunk, copies counted{how}"
-        each = "each item in each source" if scan.by_source else "each item"
-        yield "Matches stored", number(len(scan.matches), 0), _stored(search, each)
-        if search.get("backend") != "faiss":
-            yield "Tail sample", number(len(scan.tail), 0), _tail(search, each)
+    each = "each item in each source" if scan.by_source else "each item"
+    yield "Matches stored", number(len(scan.matches), 0), _stored(search, each)
+    if search.get("backend") != "faiss":
+        yield "Tail sample", number(len(scan.tail), 0), _tail(search, each)
 
 
 def _short(scan: "Scan") -> str:

@@ -40,7 +40,7 @@ def test_killed_while_vectors_are_stored(tmp_path: Path) -> None:
 PROGRAM = """
 import os, signal, sys
 from types import SimpleNamespace
-from bayescontam.scan import chunking, search, stored_vectors
+from bayescontam.scan import chunking, shard_search, stored_vectors
 from bayescontam.scan.run import run_scan
 
 folder, out, moment, count = sys.argv[1:]
@@ -71,8 +71,8 @@ stored_vectors.pq = SimpleNamespace(**vars(stored_vectors.pq))  # chunks are wri
 killing(*{
     "table": (stored_vectors.pq, "write_table"),
     "vectors": (stored_vectors, "_write_vectors"),
-    "sketch": (search.Sketch, "save"),
-    "log": (search, "append_line"),
+    "sketch": (shard_search.Sketch, "save"),
+    "log": (shard_search, "append_line"),
     "join": (stored_vectors, "_join"),
     "record": (stored_vectors, "write_json"),
     "nothing": (os, "abort"),
