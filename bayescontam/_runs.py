@@ -21,6 +21,18 @@ LOCK = ".lock"
 """File by which the folder of a run is recognised, and locked."""
 
 
+def locked(folder: Path, busy: str) -> filelock.FileLock:
+    """Return the lock of a folder, held; refuse one that another run holds, as `busy` says."""
+    lock = filelock.FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise UsageError(
+            f"{printable(str(folder))}: {busy}; wait for it, stop it, or choose another folder"
+        ) from None
+    return lock
+
+
 @contextmanager
 def claimed_folder(
     folder: Path,
@@ -52,14 +64,8 @@ def claimed_folder(
             f" an interrupted {run}"
         )
     # Before anything else is there: a run may be killed at any moment, which frees its lock.
-    lock = filelock.FileLock(folder / LOCK)
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise UsageError(
-            f"{name}: another {run} works in this folder; wait for it, stop it, or choose another"
-            " folder"
-        ) from None
+        lock = locked(folder, f"another {run} works in this folder")
     except OSError as error:
         raise _unusable(name, "locked", error) from error
     try:

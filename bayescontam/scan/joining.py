@@ -12,14 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayescontam._files import atomic_path, on_disk
 from bayescontam._progress import progress_bar
-from bayescontam._runs import LOCK, read_json, remove_files, write_json
+from bayescontam._runs import LOCK, locked, read_json, remove_files, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import occurrence_hash
@@ -381,14 +380,7 @@ def _claimed(whole: Path, key: dict[str, Any]) -> Iterator[None]:
         (whole / BEGUN).exists() or (whole / ABOUT).exists()
     ):
         raise UsageError(f"{name}: holds files, and is where vectors are joined; move it away")
-    lock = filelock.FileLock(whole / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise UsageError(
-            f"{name}: another run joins vectors there; wait for it, stop it, or choose another"
-            " folder (--out)"
-        ) from None
+    lock = locked(whole, "another run joins vectors there")
     try:
         if _key_in(whole) != key:
             remove_files(whole, "[0-9]*")

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import filelock
 import numpy as np
 import pandas as pd
 import pytest
@@ -456,7 +457,7 @@ def test_two_runs_do_not_join_in_one_place(pair: list[Path], tmp_path: Path) -> 
     part = tmp_path / ".all.part"
     part.mkdir()
     refused = pytest.raises(UsageError, match="another run joins vectors there; wait for it")
-    with joining.filelock.FileLock(part / ".lock"), refused:
+    with filelock.FileLock(part / ".lock"), refused:
         add_vectors(pair, tmp_path / "all", rename=NAMES)
     add_vectors(pair, tmp_path / "all", rename=NAMES)
 
