@@ -118,7 +118,8 @@ def _add_sampled(
     known: tuple[Ids, Ids],
 ) -> None:
     """Count the cosines of sampled rows, except with the queries that found them (`known`)."""
-    hits = np.asarray(index.sample_rows["copies"][rows])
+    # In one piece, as those of a pass over all vectors are: Numba compiles the loop once for both.
+    hits = np.ascontiguousarray(index.sample_rows["copies"][rows])
     scores = _counted(unit, units(index.sample[rows]), hits, counts)
     here = (known[1] >= rows.start) & (known[1] < rows.stop)
     query, column = known[0][here], known[1][here] - rows.start
@@ -243,17 +244,23 @@ def _tails(
     entries = index.entries(text)
     low = (entries["chunk"] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     stays = _priorities(low, np.uint32(0)) < 2**32 / np.minimum(entries["copies"], index.weight)
-    floor = (lowest - BINS // 2) / (BINS // 2) - _CLOSE
+    floor = ((lowest - BINS // 2) / (BINS // 2) - _CLOSE).astype(np.float32)
+    least = (least + _CLOSE).astype(np.float32)
+    bound = np.minimum(floor, least)[:, None]
     missed, parts, total = 0, [], len(index.texts)
     known = (np.arange(len(ids))[:, None] * total + ids)[ids >= 0]
     for at in range(0, len(row), _PIECE):
         here = slice(at, at + _PIECE)
         scores = _products(unit, units(index.sample[row[here]]))
-        near, of = (scores > least[:, None] + _CLOSE).nonzero()
-        missed += int((~np.isin(near * total + text[at + of], known)).sum())
-        query, column = (stays[here] & (scores >= floor[:, None])).nonzero()
+        query, column = (scores >= bound).nonzero()
+        found = scores[query, column]
+        near = found > least[query]
+        names = query[near] * total + text[at + column[near]]
+        missed += int((~np.isin(names, known)).sum())
+        inside = stays[at + column] & (found >= floor[query])
+        query, column, found = query[inside], column[inside], found[inside]
         matches = entries[at + column]
-        matches["cosine"] = scores[query, column]
+        matches["cosine"] = found
         matches["priority"] = _priorities(low[at + column], keys[query])
         parts.append((query, matches))
     query, matches = (np.concatenate(both) for both in zip(*parts, strict=True))

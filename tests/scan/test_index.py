@@ -180,8 +180,13 @@ def test_a_flat_index_of_few_texts_finds_what_an_exact_scan_finds(
             assert one["count"].sum() == other["count"].sum()
             assert (one.get("estimated", pd.Series([0])) >= 0).all()
             continue
-        both = other.merge(one, on=["benchmark", "item", "chunk_id"], suffixes=("", "_found"))
-        assert len(both) >= (1.0 if name == "matches" else 0.98) * max(len(one), len(other))
+        keys = ["benchmark", "item", "chunk_id"]
+        both = other.merge(one, on=keys, suffixes=("", "_found"))
+        assert len(both) >= 0.98 * max(len(one), len(other))
+        if name == "matches":  # of two that differ by rounding, either may be the last
+            last = other.groupby(["benchmark", "item"])["cosine"].transform("min")
+            clear = other[other["cosine"] > last + ATOL]
+            assert len(clear.merge(both, on=keys)) == len(clear)
         np.testing.assert_allclose(both["cosine"], both["cosine_found"], atol=ATOL)
     about = found.record["search"]["index"]
     assert (about["missed"], about["recall"]) == (0, 1.0)
