@@ -1,26 +1,28 @@
 """Kinds of duplicates and rules: the model against sums over all states, and what follows."""
 
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
+import xarray as xr
 from scipy.special import expit
 
 import bayescontam
 from bayescontam.data.held_out import read_validations
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.covariates import covariates_table, item_contamination
-from bayescontam.evidence.curve import Curve, fit_judged_curve
+from bayescontam.evidence.curve import FORMAT, Curve, fit_judged_curve
 from bayescontam.evidence.curve_checks import evidence_checks
 from bayescontam.evidence.curve_model import build_curve, make_verdicts
 from bayescontam.evidence.judged_documents import by_document, likelihoods
 from bayescontam.evidence.kinds import KINDS, check_kinds, kind_words, opinions, split_of
 from bayescontam.evidence.prevalence import prevalence
 from bayescontam.inference.checks import Outcome
-from bayescontam.inference.sampling import Sampling
 from bayescontam.report.curve_page import render_curve
 from bayescontam.specs.curve import CurveSpec, Shape
 from tests.support.made_evidence import judged, make_scan, match
@@ -114,8 +116,6 @@ def by_hand(kinds: tuple[str, ...], values: dict[str, Any], rows: Any = ROWS) ->
 
 @pytest.mark.parametrize("kinds", [(), ("exact",), KINDS[1:], TWO, ("exact", "superset")], ids=str)
 def test_the_density_is_the_sum_over_states_and_classes(kinds: tuple[str, ...]) -> None:
-    import pymc as pm
-
     verdicts = make_verdicts(frame(), ["quiz"], ["web"], kinds)
     built = build_curve(SPEC, verdicts)
     names = {variable.name for variable in built.model.free_RVs}
@@ -127,12 +127,6 @@ def test_the_density_is_the_sum_over_states_and_classes(kinds: tuple[str, ...]) 
 
 def posterior(kinds: tuple[str, ...]) -> Curve:
     """Return a curve whose draws are all `TRUTH`."""
-    import json
-
-    import xarray as xr
-
-    from bayescontam.evidence.curve import FORMAT
-
     values = {
         "threshold": ("benchmark", [0.63]), "steepness": ("benchmark", [14.0]),
         "threshold_open": ("benchmark", [0.7]), "steepness_open": ("benchmark", [17.0]),
@@ -260,6 +254,19 @@ def test_what_judges_that_scale_can_show_is_said() -> None:
     assert "1 named none" in kinds.sentence
 
 
+def from_prior(model: Any, *_: Any) -> tuple[Any, Any]:
+    """Return draws from the prior as if they were sampled: what is stored needs no right ones."""
+    drawn = pm.sample_prior_predictive(
+        200, model=model, random_seed=5, compile_kwargs={"mode": "FAST_COMPILE"}
+    )["prior"].to_dataset()
+    halves = [drawn.isel(draw=slice(k, None, 2)).drop_vars("draw") for k in (0, 1)]
+    posterior = xr.concat(halves, "chain").assign_coords(chain=[0, 1], draw=np.arange(100))
+    dims, shape = ("chain", "draw"), (2, 100)
+    stats = {name: (dims, np.zeros(shape, bool)) for name in ("diverging", "reached_max_treedepth")}
+    energy = np.random.default_rng(1).standard_normal(shape)
+    return posterior, xr.Dataset(stats | {"energy": (dims, energy)})
+
+
 @pytest.fixture(scope="module")
 def fitted() -> Curve:
     """Return a curve of two kinds, of a rule, Ada, and a trained judge with a validation."""
@@ -268,22 +275,20 @@ def fitted() -> Curve:
     for i in range(50):
         cosine = float(rng.uniform(0.5, 0.98))
         true = rng.random() < expit(20 * (cosine - 0.7))
-        kind = (
-            ("exact" if rng.random() < expit(25 * (cosine - 0.88)) else "equivalent")
-            if true
-            else ""
-        )
+        exact = rng.random() < expit(25 * (cosine - 0.88))
+        kind = ("exact" if exact else "equivalent") if true else ""
         own = {"cosine": cosine, "best": cosine, "kind": ""}
         rows.append(judged(f"q{i}", "d", int(kind == "exact"), "rule:verbatim") | own)
         rows.append(judged(f"q{i}", "d", int(true), "trained:t") | own)
         if i < 40:
             rows.append(judged(f"q{i}", "d", int(true), "Ada") | own | {"kind": kind})
     names = {"benchmarks": ["quiz"], "sources": ["web"]}
-    few = Sampling(draws=150, tune=300, chains=2, cores=1)
-    return fit_judged_curve(
-        pd.DataFrame(rows), names, SPEC, kinds=TWO, validated={"trained:t": (45, 5, 245, 5)},
-        seed=1, sampling=few,
-    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bayescontam.evidence.curve, "sample_model", from_prior)
+        return fit_judged_curve(
+            pd.DataFrame(rows), names, SPEC, kinds=TWO,
+            validated={"trained:t": (45, 5, 245, 5)}, seed=1,
+        )  # fmt: skip
 
 
 def test_a_curve_of_chosen_kinds_is_stored_and_reported(fitted: Curve, tmp_path: Path) -> None:
@@ -291,12 +296,12 @@ def test_a_curve_of_chosen_kinds_is_stored_and_reported(fitted: Curve, tmp_path:
     assert fitted.validated == {"trained:t": (45, 5, 245, 5)}
     summary = fitted.summary().set_index(["quantity", "of"])["mean"]
     assert summary["naming"].index.tolist() == ["Ada"]
-    assert summary["threshold_exact", "quiz"] == pytest.approx(0.88, abs=0.08)
-    # Ten times the pairs of the prior: without the validation it would be 0.8.
-    assert summary["sensitivity", "trained:t"] == pytest.approx(0.93, abs=0.05)
+    assert {"threshold_exact", "steepness_exact", "chosen", "chosen_slope"} <= {
+        quantity for quantity, _ in summary.index
+    }
     bands = fitted.data["curves"].to_dataset()
     assert (bands["mean"] <= bands["any"] + 1e-9).all()
-    assert float(bands["mean"].sel(cosine=1.0).item()) < 0.3 < float(bands["mean"].max())
+    assert float(bands["mean"].sel(cosine=1.0).item()) < 0.5 * float(bands["any"].max())
     assert {"Kinds", "Kinds by cosine", "Judge trained:t"} <= {c.name for c in fitted.checks()}
     fitted.to_netcdf(tmp_path / "curve.nc")
     again = Curve.from_netcdf(tmp_path / "curve.nc")
@@ -304,8 +309,8 @@ def test_a_curve_of_chosen_kinds_is_stored_and_reported(fitted: Curve, tmp_path:
     np.testing.assert_array_equal(again.naming_draws(5), fitted.naming_draws(5))
     page = render_curve(again)
     for words in (
-        "of the kinds equivalent and subset", "any duplicate", "right in 45 of 50 duplicates",
-        "find exact duplicates, and miss all others",
+        "of the kinds equivalent and subset", "a duplicate of any kind",
+        "right in 45 of 50 duplicates", "find exact duplicates, and miss all others",
     ):  # fmt: skip
         assert words in page
 
