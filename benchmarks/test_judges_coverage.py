@@ -179,6 +179,7 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
     """Return true prevalence and what was found of it, one row for each simulated scan."""
     import nutpie
 
+    pytest.importorskip("jax")
     rng = np.random.default_rng([seed, 30])
     scan = made_scan(rng)
     rows = possible_rows(scan, design, rng)
@@ -191,7 +192,10 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
         compile_kwargs={"mode": "FAST_COMPILE"},
     )["prior"].to_dataset()  # fmt: skip
     lines = take_curve(prior, SPEC, design.kinds)
-    compiled = nutpie.compile_pymc_model(model)
+    # By JAX a compilation takes seconds, by Numba minutes; data must not be frozen into it.
+    compiled = nutpie.compile_pymc_model(
+        model, backend="jax", gradient_backend="pytensor", freeze_model=False
+    )
     found = []
     for k in range(data_sets):
         line, own = lines[[k]], prior.isel(chain=0, draw=k)

@@ -99,7 +99,8 @@ def _take_kinds(posterior: xr.Dataset, kinds: tuple[str, ...]) -> KindDraws:
     wide = posterior["threshold_exact"].shape[-1]
     return KindDraws(
         split_of(kinds, rules=True),
-        *(flat(posterior, name) for name in ("threshold_exact", "steepness_exact")),
+        flat(posterior, "threshold_exact"),
+        flat(posterior, "steepness_exact"),
         flat(posterior, "chosen", wide),
         flat(posterior, "chosen_slope"),
         flat(posterior, "naming", 0),

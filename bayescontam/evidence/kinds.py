@@ -1,7 +1,7 @@
 """Kinds of duplicates: which ones a curve is about, their shares, and what judges name."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class KindDraws:
 
     def __getitem__(self, rows: Any) -> "KindDraws":
         names = "threshold_exact", "steepness_exact", "chosen", "chosen_slope", "naming"
-        return KindDraws(self.split, *(getattr(self, name)[rows] for name in names))
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def log_shares(self, cosine: FloatArray, benchmark: int) -> FloatArray:
         """Return the log of the share of each class at these cosines, (draw, cosine, class)."""
