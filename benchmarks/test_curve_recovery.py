@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from bayescontam.evidence.curve_model import Verdicts, build_curve
+from bayescontam.evidence.kinds import FIRST
 from bayescontam.specs.registry import load_curve
 
 DATA_SETS = 200
@@ -18,23 +19,30 @@ LEVELS = (0.5, 0.8, 0.95)
 KEPT = (
     "threshold", "steepness", "threshold_open", "steepness_open", "source_shift", "relative",
     "sigma_item", "sigma_threshold", "sigma_shape", "sensitivity", "specificity",
+    "threshold_exact", "steepness_exact", "chosen", "chosen_slope", "naming",
 )  # fmt: skip
 
 
-def design(rng: np.random.Generator) -> Verdicts:
-    """Return 60 items of 2 benchmarks with 5 pairs each, judged by a model, 80 by a person."""
+def design(rng: np.random.Generator, kinds: tuple[str, ...] = ()) -> Verdicts:
+    """Return 60 items of 2 benchmarks with 5 pairs each, judged by a model, 80 by a person.
+
+    With chosen kinds these two name kinds, and a rule judges all pairs.
+    """
     items, each = 60, 5
     best = rng.uniform(0.45, 0.95, items)
     fall = np.sort(rng.uniform(0.0, 0.25, (items, each - 1)), axis=1)
     cosine = np.column_stack([best, best[:, None] - fall]).ravel()
     item = np.repeat(np.arange(items), each)
     by_person = rng.choice(items * each, 80, replace=False)
-    pair = np.concatenate([np.arange(items * each), by_person])
+    every = np.arange(items * each)
+    parts = [every, by_person, every][: 3 if kinds else 2]
+    pair = np.concatenate(parts)
+    judge = np.repeat([1, 0, 2][: len(parts)], [len(part) for part in parts])
     benchmark_of_item = np.arange(items) % 2
     return Verdicts(
         benchmarks=("one", "two"),
         sources=("web", "code"),
-        judges=("Ada", "llm:judge"),
+        judges=("Ada", "llm:judge", "rule:verbatim")[: len(parts)],
         items=tuple(f"item {i}" for i in range(items)),
         benchmark=benchmark_of_item[item],
         source=rng.integers(0, 2, items * each),
@@ -44,18 +52,19 @@ def design(rng: np.random.Generator) -> Verdicts:
         best=best,
         benchmark_of_item=benchmark_of_item,
         pair=pair,
-        judge=np.where(np.arange(len(pair)) < items * each, 1, 0),
-        called=np.zeros(len(pair), dtype=np.int64),
+        judge=judge,
+        called=np.where(judge < 2, FIRST, 0) if kinds else np.zeros(len(pair), dtype=np.int64),
         further=np.zeros(len(pair), dtype=bool),
+        kinds=kinds,
     )
 
 
-def recover(data_sets: int, seed: int = 1) -> pd.DataFrame:
+def recover(data_sets: int, seed: int = 1, kinds: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return for each data set and quantity the share of draws below the truth."""
     import nutpie
 
     rng = np.random.default_rng(seed)
-    model = build_curve(load_curve("monotone"), design(rng)).model
+    model = build_curve(load_curve("monotone"), design(rng, kinds)).model
     prior = pm.sample_prior_predictive(data_sets, model=model, random_seed=rng)
     compiled = nutpie.compile_pymc_model(model)
     rows = []
@@ -67,6 +76,8 @@ def recover(data_sets: int, seed: int = 1) -> pd.DataFrame:
         )  # fmt: skip
         divergences = int(tree["sample_stats"]["diverging"].sum())
         for name in KEPT:
+            if name not in tree["posterior"]:
+                continue
             drawn = tree["posterior"][name].to_numpy()
             true = np.atleast_1d(prior["prior"][name].to_numpy()[0, k])
             below = (drawn.reshape(len(drawn) * drawn.shape[1], -1) < true.ravel()).mean(axis=0)
@@ -87,8 +98,9 @@ def coverage(ranks: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.timeout(7200)
-def test_curve_and_judges_are_recovered() -> None:
-    ranks = recover(DATA_SETS)
+@pytest.mark.parametrize("kinds", [(), ("equivalent", "subset")], ids=["any", "two kinds"])
+def test_curve_and_judges_are_recovered(kinds: tuple[str, ...]) -> None:
+    ranks = recover(DATA_SETS, kinds=kinds)
     table = coverage(ranks)
     diverged = ranks.groupby("data_set")["divergences"].first()
     print("\n" + table.round(3).to_string())

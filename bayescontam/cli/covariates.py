@@ -49,7 +49,9 @@ _QUANTITIES = {
     "threshold_open": "item threshold", "steepness_open": "item steepness",
     "threshold": "document threshold", "steepness": "document steepness",
     "source_shift": "source shift", "sigma_item": "item spread",
-    "share_further": "further chunks",
+    "share_further": "further chunks", "threshold_exact": "exact threshold",
+    "steepness_exact": "exact steepness", "chosen": "chosen kinds", "chosen_slope": "chosen slope",
+    "naming": "kind named right",
 }  # fmt: skip
 _PARTS = {"corpus": "whole corpus", "scanned": "scanned part"}
 _COLUMNS = {
@@ -65,6 +67,22 @@ JudgementFiles = Annotated[
         " is the prior."
     ),
 ]
+Kinds = Annotated[
+    list[str] | None,
+    Option(
+        "--kind",
+        help="Kind of duplicates that counts (exact, equivalent, subset, superset, related); may"
+        " be repeated. Default: all.",
+    ),
+]
+Validations = Annotated[
+    list[Path] | None,
+    Option(
+        "--validation",
+        help="What 'bayescontam judge train' measured of a trained judge on held-out pairs"
+        " (.json); may be repeated.",
+    ),
+]
 Seed = Annotated[int | None, Option(help="Seed; default: a fresh one, which the curve records.")]
 
 
@@ -73,6 +91,8 @@ def curve(
     out: Out,
     judgements: JudgementFiles = None,
     spec: Annotated[str, Option(help="Curve spec: monotone, or a .toml file.")] = "monotone",
+    kind: Kinds = None,
+    validation: Validations = None,
     level: Level = 0.95,
     draws: Draws = 1000,
     tune: Tune = 1500,
@@ -83,13 +103,16 @@ def curve(
     quiet: Quiet = False,
 ) -> None:
     """Estimate from judgements how likely a match of a given cosine is a duplicate."""
-    check_file(out, judgements, spec)  # before minutes of sampling, not after
+    check_file(out, judgements, validation, spec)  # before minutes of sampling, not after
     with stage(not quiet, f"reading {printable(scan)} and its judgements"):
+        from bayescontam.data.held_out import read_validations
         from bayescontam.evidence.curve import fit_curve
     fitted = fit_curve(
         scan,
         read_all(judgements, quiet),
         spec,
+        kinds=kind or (),
+        validated=read_validations(validation or ()),
         level=level,
         seed=seed,
         engine=engine,
@@ -108,10 +131,12 @@ def curve(
 
 def _print_curve(fitted: "Curve", path: Path) -> None:
     from bayescontam.evidence.curve import halves
+    from bayescontam.evidence.kinds import kind_words
     from bayescontam.inference.checks import checks_sentence
 
     print_lines(
-        f"{printable(str(row['benchmark']), 60)}: half are duplicates at a cosine of {row['text']}."
+        f"{printable(str(row['benchmark']), 60)}: half are duplicates{kind_words(fitted.kinds)} at"
+        f" a cosine of {row['text']}."
         for row in halves(fitted).to_dict("records")
     )
     table = fitted.summary().rename(columns={"ci_low": "mean_low", "ci_high": "mean_high"})
@@ -139,6 +164,8 @@ def covariates(
     spec: Annotated[
         str | None, Option(help="Curve spec: a name or a .toml file; default: monotone.")
     ] = None,
+    kind: Kinds = None,
+    validation: Validations = None,
     save_curve: Annotated[
         Path | None, Option(help="File to keep the fitted curve in (.nc).")
     ] = None,
@@ -152,6 +179,7 @@ def covariates(
     """Estimate for each item the probability that the corpus holds a duplicate of it."""
     with stage(not quiet, f"reading {printable(scan)}"):
         from bayescontam.data.covariates import Covariates
+        from bayescontam.data.held_out import read_validations
         from bayescontam.data.tables import check_table_ending, write_table
         from bayescontam.data.validation import check_level
         from bayescontam.evidence.covariates import (
@@ -164,7 +192,7 @@ def covariates(
     # Refused before minutes of work, not after them.
     for written in (out, save_curve):
         if written is not None:
-            check_file(written, curve, judgements)
+            check_file(written, curve, judgements, validation)
     check_options(floor, draws)
     check_table_ending(out, "covariates")
     check_level(level, "--level")
@@ -178,6 +206,8 @@ def covariates(
             opened,
             read_all(judgements, quiet),
             "monotone" if spec is None else spec,
+            kinds=kind or (),
+            validated=read_validations(validation or ()),
             level=level,
             seed=seed,
             progress=not quiet,
@@ -185,6 +215,7 @@ def covariates(
         )
     else:
         given = {"judgements": judgements or None, "spec": spec, "seed": seed}
+        given |= {"kind": kind or None, "validation": validation or None}
         if clash := [f"--{name}" for name, value in given.items() if value is not None]:
             raise UsageError(
                 f"--curve: is fitted already, and takes no {', '.join(clash)}; leave one out"
@@ -202,6 +233,7 @@ def covariates(
 
 def _print_weighed(weighed: "ItemContamination", fitted: "Curve", level: float, out: Path) -> None:
     """Print how many items have duplicates, what that rests on, and where the table lies."""
+    from bayescontam.evidence.kinds import kind_words
     from bayescontam.evidence.prevalence import duplicate_numbers, prevalence
     from bayescontam.inference.checks import checks_sentence
 
@@ -210,9 +242,13 @@ def _print_weighed(weighed: "ItemContamination", fitted: "Curve", level: float, 
     numbers = numbers.rename(columns=_NUMBERS).astype(dict.fromkeys(_NUMBERS.values(), int))
     shown = shares[shares["by"].isin(_PARTS)].merge(numbers, on=["benchmark", "by"])
     shown = shown.replace({"by": _PARTS}).rename(columns=_COLUMNS)
-    print_table(shown.drop(columns="group"), see_all="the report of the scan, with --curve")
+    print_table(
+        shown[[c for c in shown if c != "group" and "of_kinds" not in c]],
+        see_all="the report of the scan, with --curve",
+    )
     print_lines(
         [
+            *([f"Counted are duplicates{kind_words(fitted.kinds)}."] if fitted.kinds else []),
             "with duplicates: items with at least one; documents: those that hold a duplicate,"
             " copies counted (median).",
             *_notes(weighed),

@@ -4,7 +4,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -40,10 +40,15 @@ chunk, so that each had the meaning of the other."""
 VERSION = "judgements_format"  # column of files of judgements that holds the version
 _EXCHANGED = {"subset": "superset", "superset": "subset"}
 
+type Sort = Literal["people", "models", "rules", "trained"]
+
 _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
 _WORDS = {"yes": "1", "no": "0"}
 PAIR = ("benchmark", "item", "source", "document", "chunk")  # columns that name a pair
-MODEL = "llm:"  # how the names of judges that are language models begin
+# How the names of judges begin that are language models, fixed rules, and judges trained on the
+# judgements of others.
+MODEL, RULE, TRAINED = "llm:", "rule:", "trained:"
+_SORTS: dict[str, Sort] = {MODEL: "models", RULE: "rules", TRAINED: "trained"}
 _VERDICT = ("is_duplicate", "kind", "confidence", "comment")
 _COLUMNS = (*PAIR, "judge", *_VERDICT)
 _NEEDED = {
@@ -172,6 +177,15 @@ def write_judgements(path: str | os.PathLike[str], judgements: "Judgements") -> 
     """Write judgements to a file, whole or not at all."""
     check_table_ending(path, "judgements")
     write_table(path, judgements.frame.assign(**{VERSION: FORMAT}))
+
+
+def sort_of(judge: str) -> Sort:
+    """Return what sort of judge a name is of.
+
+    >>> sort_of("rule:verbatim"), sort_of("Ada")
+    ('rules', 'people')
+    """
+    return next((sort for start, sort in _SORTS.items() if judge.startswith(start)), "people")
 
 
 def run_of(judge: str) -> tuple[str, int]:

@@ -20,9 +20,10 @@ from bayescontam.duplicates.recall_scores import (
     weighted_areas,
 )
 from bayescontam.duplicates.truth import GROUP, KEYS, overlaps, planted_rows
-from bayescontam.errors import DataError, Fault
+from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.covariates import DRAWS, refuse_other_scan
-from bayescontam.evidence.curve import Curve, CurveDraws
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
 from bayescontam.model.quadrature import normal_gauss_hermite
@@ -104,6 +105,11 @@ def curve_tables(
     """Return what a curve makes of planted duplicates by kind and level, and of all matches."""
     curve = given if isinstance(given, Curve) else Curve.from_netcdf(given)
     refuse_other_scan(scan, curve)
+    if curve.kinds:
+        raise UsageError(
+            f"curve: is about duplicates of the kind {join_list(curve.kinds)} only, and what was"
+            " planted may be of any: fit a curve without --kind"
+        )
     pairs = scan_pairs(scan)
     pairs = pairs[pairs["listed"]].merge(known[KEYS].drop_duplicates()).reset_index(drop=True)
     placed = planted_rows(known)

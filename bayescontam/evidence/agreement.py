@@ -12,9 +12,14 @@ from bayescontam._optional import require
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
-from bayescontam.data.judgements import MODEL, PAIR, Judgements, run_of
+from bayescontam.data.judgements import PAIR, Judgements, run_of, sort_of
 
 _DRAWS = 10_000
+_SORTS = {
+    "people": ("person", "people"), "models": ("model", "models"), "rules": ("rule", "rules"),
+    "trained": ("trained judge", "trained judges"),
+}  # fmt: skip
+"""What a judge, and judges, of each sort are called."""
 _KEYS = list(PAIR)
 _TWO = [
     "judge_a", "judge_b", "relation", "pairs", "unjudged", "agreement", "kappa", "kappa_low",
@@ -39,8 +44,8 @@ class Agreement:
     # `kappa` [1]_ with its central 95 % interval `kappa_low` to `kappa_high`, `kinds` (pairs of
     # which both named the kind), `kinds_agreement`, `kinds_kappa`, and `note` (why there is none)
     two: pd.DataFrame
-    # krippendorff's `alpha` [2]_ over `judges` judges: `who` ("all", "people", "models"), `pairs`
-    # (with two verdicts or more), `note`
+    # krippendorff's `alpha` [2]_ over `judges` judges: `who` ("all" but rules, "people", "models",
+    # "trained"), `pairs` (with two verdicts or more), `note`
     overall: pd.DataFrame
     kinds: pd.DataFrame  # pairs by both kinds: `judge_a`, `judge_b`, `kind_a`, `kind_b`, `pairs`
     verdicts: pd.DataFrame  # `judge`, `kind` ("": not given), `duplicates`, `clean`, `unjudged`
@@ -95,10 +100,10 @@ def _wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _relation(a: str, b: str) -> str:
-    models = a.startswith(MODEL) + b.startswith(MODEL)
     if run_of(a)[0] == run_of(b)[0]:
         return "model with itself"
-    return ("people", "person and model", "models")[models]
+    one, other = sorted((sort_of(a), sort_of(b)), key=list(_SORTS).index)
+    return _SORTS[one][1] if one == other else f"{_SORTS[one][0]} and {_SORTS[other][0]}"
 
 
 def _compared(verdicts: pd.DataFrame, rng: np.random.Generator) -> dict[str, Any]:
@@ -148,11 +153,15 @@ def _kappas(tables: FloatArray) -> FloatArray:
 def _overall(verdicts: pd.DataFrame) -> pd.DataFrame:
     first: dict[str, Any] = {}
     for name in sorted(verdicts.columns, key=run_of):
+        if sort_of(name) == "rules":
+            continue  # which look for exact copies only, and so report of no other duplicate
         first.setdefault(run_of(name)[0], verdicts[name])
     groups = {
         "all": list(first),
-        "people": [name for name in first if not name.startswith(MODEL)],
-        "models": [name for name in first if name.startswith(MODEL)],
+    } | {
+        sort: [name for name in first if sort_of(name) == sort]
+        for sort in _SORTS
+        if sort != "rules"
     }
     rows = []
     for who, names in groups.items():

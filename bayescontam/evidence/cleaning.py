@@ -9,14 +9,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from bayescontam._text import printable
+from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.data.responses import Path
 from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import refuse_other_scan
-from bayescontam.evidence.curve import Curve, marginal_of_open
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.curve_draws import marginal_of_open
 from bayescontam.evidence.curve_model import first_runs
+from bayescontam.evidence.kinds import opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.scan.clean import (
     CleanCorpus,
@@ -226,6 +228,11 @@ class ItemCurves:
 def limits_of(scan: Scan, curve: Curve, above: float) -> Limits:
     """Return the cosine of each item at which the curve reaches a probability."""
     refuse_other_scan(scan, curve)
+    if curve.kinds:
+        raise UsageError(
+            f"curve: is about duplicates of the kind {join_list(curve.kinds)} only, and a clean"
+            " corpus leaves out those of any kind: fit a curve without --kind"
+        )
     curves, sources = ItemCurves.of(scan, curve), _sources(scan)
     for (b, source), of_open in curves.of_open.items():
         # Of an item that has a copy word for word.
@@ -249,7 +256,7 @@ def limits_of(scan: Scan, curve: Curve, above: float) -> Limits:
 def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     """Return the texts that most judges of a pair called duplicates; see `Limits.judged`."""
     pairs = scan_pairs(scan)
-    judged = of_these_texts(first_runs(curve.judged), pairs)
+    judged = opinions(of_these_texts(first_runs(curve.judged), pairs), ())
     share = judged.groupby(list(PAIR), observed=True)["is_duplicate"].mean()
     called = share[share > 0.5].reset_index()[list(PAIR)]
     found = pairs.merge(called, on=list(PAIR))

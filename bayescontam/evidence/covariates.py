@@ -19,12 +19,12 @@ from bayescontam.errors import UsageError
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import (
-    KINDS,
     ItemExposure,
     Matched,
     Matches,
     draw_occurrence,
 )
+from bayescontam.evidence.kinds import KINDS, opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.scan.results import Scan
 
@@ -66,10 +66,12 @@ class ItemContamination:
     # counted, dims (draw, item): sums over items are draws of their number
     number: IntArray
     number_scanned: IntArray
+    # kinds of duplicates that count; empty: all
+    chosen: tuple[str, ...] = ()
 
     def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
         """Return what is reported of some of the items, of a mask over all."""
-        whole = {"items", "sources", "shares", "kinds", "ranks"}
+        whole = {"items", "sources", "shares", "kinds", "ranks", "chosen"}
         parts = {
             f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole
         }
@@ -109,6 +111,7 @@ def _parts(
     exposure: ItemExposure,
     item: Matched,
     kinds: FloatArray | None,
+    named: tuple[str, ...],
     n_sources: int,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
@@ -117,10 +120,10 @@ def _parts(
     by_source = [
         exposure.none(item.copies[:, s] > 0, item.rest_source == s) for s in range(n_sources)
     ]
-    by_kind = np.ones((len(exposure.weight), 0 if kinds is None else len(KINDS)))
+    by_kind = np.ones((len(exposure.weight), 0 if kinds is None else len(named)))
     for k in range(by_kind.shape[1]):
         share = kinds[:, item.benchmark, [k]]  # type: ignore[index]
-        thin = np.where(item.kind < 0, share, item.kind == k)
+        thin = np.where(item.kind < 0, share, item.kind == KINDS.index(named[k]))
         by_kind[:, k] = exposure.none(*every, np.concatenate([thin, share], axis=1))
     return {
         "none_scanned": exposure.none(*every),
@@ -149,7 +152,11 @@ def scanned_shares(scan: Scan, sources: tuple[str, ...]) -> FloatArray:
 
 
 def _kind_shares(
-    pairs: pd.DataFrame, benchmarks: tuple[str, ...], draws: int, rng: np.random.Generator
+    pairs: pd.DataFrame,
+    benchmarks: tuple[str, ...],
+    named: tuple[str, ...],
+    draws: int,
+    rng: np.random.Generator,
 ) -> FloatArray | None:
     """Draw the shares of kinds among duplicates, dims (draw, benchmark, kind)."""
     of_kind = pairs[pairs["kind"] >= 0]
@@ -157,7 +164,9 @@ def _kind_shares(
         return None
     # Dirichlet: the pairs of a benchmark beside five of the kinds of all benchmarks.
     counts = pd.crosstab(of_kind["benchmark"], of_kind["kind"])
-    table = counts.reindex(index=list(benchmarks), columns=range(len(KINDS)), fill_value=0)
+    table = counts.reindex(
+        index=list(benchmarks), columns=[KINDS.index(kind) for kind in named], fill_value=0
+    )
     pooled = table.sum().to_numpy() + 0.5
     weight = table.to_numpy() + 5 * pooled / pooled.sum()
     gamma = rng.standard_gamma(np.broadcast_to(weight, (draws, *weight.shape)))
@@ -189,7 +198,7 @@ def _to_corpus(
             expected[:, rows, s] += spread.total(counts) - counts
             number[:, rows] += spread.draw_rest(counts, rng)
             if kinds is not None:
-                for k in range(len(KINDS)):
+                for k in range(kinds.shape[-1]):
                     by_kind[:, rows, k] *= spread.remainder(kinds[:, b, k])[:, None]
     scaled = {
         "none": none,
@@ -222,6 +231,8 @@ def covariates_table(weighed: ItemContamination, scan: Scan, curve: Curve) -> pd
             table[f"source_{name}"] = _chance(weighed.none_by_source[..., k])
     for k, name in enumerate(weighed.kinds):
         table[f"kind_{name}"] = _chance(weighed.none_by_kind[..., k])
+    if weighed.chosen:
+        table["of_kinds"] = ", ".join(weighed.chosen)
     table = table.join(_matches(scan), on=_KEYS).join(_judged(scan, curve), on=_KEYS)
     return table.fillna({"judged": 0, "judged_duplicates": 0}).astype(
         {"judged": "int64", "judged_duplicates": "int64"}
@@ -251,9 +262,12 @@ def _matches(scan: Scan) -> pd.DataFrame:
 
 
 def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
-    """Return how many pairs of each item were judged, and called duplicates by most judges."""
+    """Return how many pairs of each item were judged, and called duplicates by most judges.
+
+    Of the kinds that count, where only some do.
+    """
     pairs = scan_pairs(scan)
-    judged = of_these_texts(first_runs(curve.judged), pairs)
+    judged = opinions(of_these_texts(first_runs(curve.judged), pairs), curve.kinds)
     verdicts = judged.groupby(list(PAIR), observed=True)["is_duplicate"].mean()
     # Only pairs that the scan holds: the curve may come from another one.
     called = (verdicts > 0.5).rename("judged_duplicates").reset_index()
@@ -323,12 +337,15 @@ def item_contamination(
     rng = stream(curve.record["seed"], "weighing")
     matches = Matches(scan, curve, floor, draws)
     lines = curve.draws(draws)
-    kinds = _kind_shares(matches.verdicts, curve.benchmarks, len(lines), rng)
+    named = curve.kinds or KINDS
+    kinds = _kind_shares(matches.verdicts, curve.benchmarks, named, len(lines), rng)
     rows: dict[str, list[np.ndarray]] = {}
     with progress_bar(progress, "weighing", len(matches), "items") as advance:
         for item in matches:
             exposure = ItemExposure(lines, item, rng)
-            for name, values in _parts(exposure, item, kinds, len(curve.sources), rng).items():
+            for name, values in _parts(
+                exposure, item, kinds, named, len(curve.sources), rng
+            ).items():
                 rows.setdefault(name, []).append(values)
             advance(1)
     parts = {name: np.stack(values, axis=1) for name, values in rows.items()}
@@ -343,12 +360,13 @@ def item_contamination(
         items=items,
         sources=tuple(name for name, kept_ in zip(curve.sources, there, strict=True) if kept_),
         shares=shares[there],
-        kinds=KINDS if kinds is not None else (),
+        kinds=named if kinds is not None else (),
         ranks=RANKS,
         expected_scanned=parts["expected_by_source"].sum(axis=-1),
         expected_rest=parts["expected_rest"],
         number=number,
         number_scanned=parts["drawn"].sum(axis=-1),
+        chosen=curve.kinds,
         **unscaled,
         **scaled,
     )

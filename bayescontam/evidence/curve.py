@@ -3,8 +3,8 @@
 import importlib.metadata
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -13,44 +13,28 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import xarray as xr
-from scipy.special import expit
-from scipy.stats import norm
 
 from bayescontam._progress import stage
 from bayescontam._random import check_seed, fresh_seed, stream
-from bayescontam._types import FloatArray, IntArray
+from bayescontam._types import FloatArray
+from bayescontam.data.held_out import check_validated
 from bayescontam.data.judgements import Judgements, read_judgements
 from bayescontam.data.responses import Path
 from bayescontam.data.validation import check_level
-from bayescontam.evidence.curve_model import (
-    BuiltCurve,
-    Verdicts,
-    basis,
-    build_curve,
-    is_model,
-    make_verdicts,
-    seen,
-    segments,
-    with_leads,
-)
+from bayescontam.evidence.curve_checks import evidence_checks, predictive_checks, replicate
+from bayescontam.evidence.curve_draws import CurveDraws, flat, marginal, take_curve
+from bayescontam.evidence.curve_model import Verdicts, build_curve, make_verdicts, with_leads
+from bayescontam.evidence.kinds import check_kinds
 from bayescontam.evidence.pairs import positions_in_scan
-from bayescontam.inference.checks import Check, Outcome, Thresholds, sampling_checks
+from bayescontam.inference.checks import Outcome, Thresholds, sampling_checks
 from bayescontam.inference.sampling import Engine, Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL, convergence, describe
-from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.parallel import usable_cores
 from bayescontam.scan.results import Scan
 from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.registry import load_curve
 
-REPLICATES = 500
-BINS = 6
-"""Most cosine bins of a benchmark."""
-FEWEST = 20
-"""Verdicts that make a bin."""
-LEAST = 5
-"""Verdicts of either kind that a cell must be expected to hold to be checked."""
 FORMAT = 2
 """Version of the layout of a saved curve. In 1 chunks counted, not documents, and ``subset``
 and ``superset`` each had the meaning of the other."""
@@ -70,7 +54,8 @@ _GIVEN = {
 """Columns of judgements before any is given."""
 QUANTITIES = (
     "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
-    "share_further", "sensitivity", "specificity",
+    "share_further", "threshold_exact", "steepness_exact", "chosen", "chosen_slope",
+    "sensitivity", "specificity", "naming",
 )  # fmt: skip
 """Parameters that a summary reports, in this order."""
 GRID = np.linspace(0.0, 1.0, 101)
@@ -82,204 +67,6 @@ _JUDGED = {
     "cosine": "float64", "best": "float64", "judge": "str", "is_duplicate": "int64", "kind": "str",
     "lead": "int64", "lead_cosine": "float64", "place": "float64",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class CurveDraws:
-    """Draws of a curve, chains joined; the same lines serve report and covariates."""
-
-    threshold: FloatArray  # (draw, benchmark), as the next three
-    steepness: FloatArray
-    threshold_open: FloatArray
-    steepness_open: FloatArray
-    source_shift: FloatArray  # (draw, source)
-    relative: FloatArray  # (draw, segment)
-    sigma_item: FloatArray  # (draw, 1); zero where items have no effect
-    edges: FloatArray  # ends of the segments
-    crowding: float = 0.0  # by how much the log-odds fall with the log of a document's place
-
-    def __len__(self) -> int:
-        return len(self.threshold)
-
-    def __getitem__(self, rows: Any) -> "CurveDraws":
-        names = [field.name for field in fields(self) if field.name not in ("edges", "crowding")]
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
-
-    def log_odds(
-        self,
-        cosine: FloatArray,
-        benchmark: int,
-        source: IntArray | int,
-        place: FloatArray | float = 1.0,
-    ) -> FloatArray:
-        """Return the log-odds of a duplicate for an open item without effect, (draw, match).
-
-        Benchmark and source are positions, -1 a source of no shift; the nearest document of an
-        item has the place 1.
-        """
-        shift = np.concatenate([self.source_shift, np.zeros((len(self), 1))], axis=1)
-        middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
-        level = self.steepness[:, [benchmark]] * self._rise(cosine, middle)
-        return level - self.crowding * np.log(place)
-
-    def log_odds_open(self, best: FloatArray, benchmark: int) -> FloatArray:
-        """Return the log-odds that items are open, (draw, item), by the cosines of best matches."""
-        middle = self.threshold_open[:, [benchmark]]
-        return self.steepness_open[:, [benchmark]] * self._rise(best, middle)
-
-    def _rise(self, cosine: FloatArray, middle: FloatArray) -> FloatArray:
-        start = np.einsum("smk,sk->sm", basis(middle, self.edges), self.relative)
-        rise: FloatArray = (
-            self.relative @ basis(np.asarray(cosine, dtype=float), self.edges).T - start
-        )
-        return rise
-
-
-def _flat(posterior: xr.Dataset, name: str, width: int = 1, default: float = 0.0) -> FloatArray:
-    """Return draws of a parameter, chains joined, dims (draw, …); a constant if it has none."""
-    if name not in posterior:
-        return np.full((posterior.sizes["chain"] * posterior.sizes["draw"], width), default)
-    values = posterior[name].to_numpy()
-    return values.reshape(values.shape[0] * values.shape[1], -1)
-
-
-def take_curve(posterior: xr.Dataset, spec: CurveSpec) -> CurveDraws:
-    """Return the draws of a posterior (or prior) group, chains joined."""
-    edges = segments(spec)
-    names = "threshold", "steepness", "threshold_open", "steepness_open", "source_shift"
-    return CurveDraws(
-        **{name: _flat(posterior, name) for name in (*names, "sigma_item")},
-        relative=_flat(posterior, "relative", len(edges) - 1, 1.0),
-        edges=edges,
-        crowding=spec.shape.crowding,
-    )
-
-
-def marginal(draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1) -> FloatArray:
-    """Return P(duplicate | cosine) of the best match of a random item, dims (draw, cosine)."""
-    of_open = marginal_of_open(draws, cosine, benchmark, source)
-    return of_open * expit(draws.log_odds_open(cosine, benchmark))
-
-
-def marginal_of_open(
-    draws: CurveDraws, cosine: FloatArray, benchmark: int, source: int = -1
-) -> FloatArray:
-    """Return P(duplicate | cosine) of the nearest document of an open item, dims (draw, cosine)."""
-    nodes, weights = normal_gauss_hermite(31)
-    level = draws.log_odds(cosine, benchmark, source)
-    total = np.zeros_like(level)
-    for node, weight in zip(nodes, weights, strict=True):
-        total += weight * expit(level + draws.sigma_item * node)
-    return total
-
-
-def evidence_checks(verdicts: Verdicts) -> Iterator[Check]:
-    """Check what the judgements can show at all."""
-    pairs = len(verdicts)
-    if not pairs:
-        yield Check(
-            "Judgements", Outcome.CAUTION, 0, "> 0",
-            "Nothing was judged: the curve is the prior, made for no embedder in particular."
-            " Judge some pairs: bayescontam judge export.",
-        )  # fmt: skip
-        return
-    by_model = np.array([is_model(judge) for judge in verdicts.judges])[verdicts.judge]
-    both = len(np.intersect1d(verdicts.pair[by_model], verdicts.pair[~by_model]))
-    if by_model.any() and not both:
-        yield Check(
-            "Judges", Outcome.CAUTION, 0, "> 0",
-            "No pair was judged by a person and a language model: the model's errors are as the"
-            " prior says. Let people judge some of its pairs: bayescontam judge export.",
-        )  # fmt: skip
-    elif by_model.any():
-        yield Check(
-            "Judges", Outcome.PASSED, both, "> 0",
-            f"{both:,} pairs were judged by people and by a language model.",
-        )  # fmt: skip
-    if bare := len(verdicts.benchmarks) - len(np.unique(verdicts.benchmark)):
-        yield Check(
-            "Benchmarks", Outcome.CAUTION, bare, "0",
-            f"{bare} benchmarks without judgements have the curve that the others and the"
-            " prior give them.",
-        )  # fmt: skip
-
-
-def bins(verdicts: Verdicts) -> IntArray:
-    """Return the cell of each verdict: benchmark × bin of about equally many cosines."""
-    cell = np.zeros(len(verdicts.called), dtype=np.int64)
-    benchmark, cosine = verdicts.benchmark[verdicts.pair], verdicts.cosine[verdicts.pair]
-    for b in range(len(verdicts.benchmarks)):
-        rows = benchmark == b
-        if not rows.any():
-            continue
-        count = max(1, min(BINS, int(rows.sum()) // FEWEST))
-        edges = np.unique(np.quantile(cosine[rows], np.linspace(0, 1, count + 1)[1:-1]))
-        cell[rows] = b * BINS + np.searchsorted(edges, cosine[rows], side="right")
-    return cell
-
-
-def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset:
-    """Replicate the judgements from posterior draws and return shares of groups, dims (cell,)."""
-    verdicts, rng = built.verdicts, stream(seed, "curve predictive")
-    draws = take_curve(posterior, built.spec)
-    rows = np.linspace(0, len(draws) - 1, min(REPLICATES, len(draws))).astype(int)
-    draws = draws[rows]
-    hit, clear = (_flat(posterior, name)[rows] for name in ("sensitivity", "specificity"))
-    level, open_ = (np.empty((len(rows), n)) for n in (len(verdicts), len(verdicts.items)))
-    for b in range(len(verdicts.benchmarks)):
-        own = verdicts.benchmark == b
-        level[:, own] = draws.log_odds(
-            verdicts.cosine[own], b, verdicts.source[own], verdicts.place[own]
-        )
-        own = verdicts.benchmark_of_item == b
-        open_[:, own] = draws.log_odds_open(verdicts.best[own], b)
-    # Effects of items are drawn anew: with their own, fitted to the verdicts that they are
-    # checked against, no check could fail.
-    effect = rng.standard_normal(open_.shape) * draws.sigma_item
-    opened = rng.random(open_.shape) < expit(open_)
-    true = rng.random(level.shape) < expit(level + effect[:, verdicts.item])
-    true &= opened[:, verdicts.item]
-    hit, clear = hit[:, verdicts.judge], clear[:, verdicts.judge]
-    share = _flat(posterior, "share_further", default=1.0)[rows]
-    hit = seen(hit, clear, share, verdicts.further)
-    p = np.where(true[:, verdicts.pair], hit, 1 - clear)
-    called = rng.random(p.shape) < p
-    cells, place, count = np.unique(bins(verdicts), return_inverse=True, return_counts=True)
-
-    def shares(values: np.ndarray) -> FloatArray:
-        return np.stack([np.bincount(place, row, len(cells)) for row in values]) / count
-
-    data = {
-        "benchmark_of_cell": ("cell", cells // BINS),
-        "cosine": ("cell", shares(verdicts.cosine[verdicts.pair][None])[0]),
-        "count": ("cell", count),
-        "share": ("cell", shares(verdicts.called[None])[0]),
-        "share_replicated": (("replicate", "cell"), shares(called)),
-    }
-    return xr.Dataset(data)
-
-
-def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Check]:
-    """Check shares called duplicates by a Normal approximation, with Bonferroni's correction."""
-    observed = predictive["share"].to_numpy()
-    replicated = predictive["share_replicated"].to_numpy()
-    center, spread = replicated.mean(axis=0), replicated.std(axis=0)
-    # Cells with fewer expected verdicts of either kind are too small for the approximation.
-    large = predictive["count"].to_numpy() * np.minimum(center, 1 - center) >= LEAST
-    z = np.where(large, np.abs(observed - center) / np.where(large, spread, 1.0), 0.0)
-    worst, p = int(z.argmax()), min(1.0, 2 * float(norm.sf(z.max())) * max(int(large.sum()), 1))
-    good = p >= limits.predictive
-    yield Check(
-        "Judgements by cosine",
-        Outcome.PASSED if good else Outcome.FAILED,
-        p,
-        f"p ≥ {limits.predictive:g}",
-        "The curve gives such shares of duplicates as were found in every range of cosines."
-        if good
-        else f"At cosines near {float(predictive['cosine'][worst]):.2f} a share of"
-        f" {observed[worst]:.2f} was called a duplicate, the curve expects {center[worst]:.2f}:"
-        " add knots there, or widen the prior of sigma_shape.",
-    )
 
 
 class Curve(Stored):
@@ -339,9 +126,19 @@ class Curve(Stored):
         """Judges whose errors were estimated."""
         return tuple(self.record["judges"])
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of duplicates that the curve is about; none: of any kind."""
+        return tuple(self.record.get("kinds", ()))
+
+    @property
+    def validated(self) -> dict[str, tuple[int, ...]]:
+        """Counts of held-out verdicts of judges that the fit was given, as of `fit_curve`."""
+        return {name: tuple(of) for name, of in self.record.get("validated", {}).items()}
+
     def draws(self, most: int | None = None) -> CurveDraws:
         """Return draws of the curve, at most `most` of them, evenly spaced."""
-        draws = take_curve(self.data["posterior"].to_dataset(), self.spec)
+        draws = take_curve(self.data["posterior"].to_dataset(), self.spec, self.kinds)
         return draws if most is None else draws[_spaced(len(draws), most)]
 
     def judge_draws(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
@@ -352,8 +149,19 @@ class Curve(Stored):
         """Return draws of ``share_further``, dims (draw,); 1 where no such chunk was judged."""
         return self._values("share_further", most, 1)[:, 0]
 
+    def naming_draws(self, most: int | None = None) -> FloatArray:
+        """Return draws of P(the kind that is named is right), dims (draw, judge), as in `draws`.
+
+        It is 1/2 for judges who name none.
+        """
+        named = self._values("naming", most, 0)
+        names = list(self.record.get("namers", ()))
+        result = np.full((len(self.draws(most)), len(self.judges)), 0.5)
+        result[:, [self.judges.index(name) for name in names]] = named
+        return result
+
     def _values(self, name: str, most: int | None, width: int) -> FloatArray:
-        values = _flat(self.data["posterior"].to_dataset(), name, width, 1.0)
+        values = flat(self.data["posterior"].to_dataset(), name, width, 1.0)
         return values if most is None else values[_spaced(len(values), most)]
 
     def summary(self, level: float | None = None) -> pd.DataFrame:
@@ -370,8 +178,11 @@ class Curve(Stored):
             ``of`` (benchmark, source or judge; "" for all), ``quantity``, ``mean, sd,
             ci_low, ci_high, ess_bulk, ess_tail, r_hat, mcse_mean``. ``threshold`` is in
             cosine, ``steepness`` in log-odds per unit of cosine, ``sigma_item`` in
-            log-odds, ``source_shift`` in cosine; ``share_further``, ``sensitivity`` and
-            ``specificity`` are probabilities.
+            log-odds, ``source_shift`` in cosine; ``share_further``, ``sensitivity``,
+            ``specificity`` and ``naming`` are probabilities. ``threshold_exact`` and
+            ``steepness_exact`` are of the share of exact ones among duplicates; ``chosen``
+            and ``chosen_slope`` are log-odds that one that is not exact is of a chosen
+            kind, at a cosine of 0.7, and their change per unit of cosine.
         """
         return summarise_curve(self.data["posterior"].to_dataset(), level or self.level)
 
@@ -381,6 +192,8 @@ def fit_curve(
     judgements: Judgements | pd.DataFrame | Path | None = None,
     spec: CurveSpec | Path = "monotone",
     *,
+    kinds: Sequence[str] = (),
+    validated: Mapping[str, Sequence[int]] | None = None,
     level: float = LEVEL,
     seed: int | None = None,
     engine: Engine = "nutpie",
@@ -401,6 +214,13 @@ def fit_curve(
         Judgements of pairs of the scan. Without any, the curve is the prior of the spec.
     spec : CurveSpec, str or path-like, default "monotone"
         Curve spec, the name of a shipped one, or the path of a TOML file.
+    kinds : sequence of str, default ()
+        Kinds of duplicates that count, of "exact", "equivalent", "subset", "superset" and
+        "related"; by default all. A duplicate whose kind no judge named is one of unknown kind.
+    validated : mapping of str to four int, optional
+        For judges whose names start with ``trained:``, what they judged of pairs of known truth
+        from which they did not learn, and which are not among `judgements`: true positives,
+        false negatives, true negatives, false positives.
     level : float, default 0.95
         Probability of the equal-tailed intervals.
     seed : int, optional
@@ -436,6 +256,7 @@ def fit_curve(
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     spec = spec if isinstance(spec, CurveSpec) else load_curve(spec)
+    kinds = check_kinds(kinds)
     cores = min(chains, usable_cores()) if cores is None else cores
     sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
     seed = fresh_seed() if seed is None else seed
@@ -457,8 +278,8 @@ def fit_curve(
         "embedder": scan.record.get("embedder"),
     }
     return fit_judged_curve(
-        judged, names, spec, seed=seed, level=level, sampling=sampling, progress=progress,
-        command=command,
+        judged, names, spec, kinds=kinds, validated=validated, seed=seed, level=level,
+        sampling=sampling, progress=progress, command=command,
     )  # fmt: skip
 
 
@@ -467,6 +288,8 @@ def fit_judged_curve(
     names: Mapping[str, Any],
     spec: CurveSpec,
     *,
+    kinds: tuple[str, ...] = (),
+    validated: Mapping[str, Sequence[int]] | None = None,
     seed: int,
     level: float = LEVEL,
     sampling: Sampling | None = None,
@@ -479,9 +302,10 @@ def fit_judged_curve(
     check_seed(seed)
     sampling = sampling or Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
     thresholds = thresholds or Thresholds()
-    verdicts = make_verdicts(judged, names["benchmarks"], names["sources"])
+    verdicts = make_verdicts(judged, names["benchmarks"], names["sources"], kinds)
+    validated = check_validated(validated or {}, verdicts.judges)
     with stage(progress, "building the model"):
-        built = build_curve(spec, verdicts)
+        built = build_curve(spec, verdicts, validated)
     groups = {}
     if len(verdicts):
         own = int(stream(seed, "curve").integers(2**31))
@@ -493,23 +317,27 @@ def fit_judged_curve(
         )  # fmt: skip
         posterior = prior["prior"].to_dataset()
     with stage(progress, "checking the curve"):
-        checks = list(evidence_checks(verdicts))
+        checks = list(evidence_checks(verdicts, validated))
         if len(verdicts):
             summary = summarise_curve(posterior, level)
             checks += sampling_checks(posterior, groups["sample_stats"], summary, thresholds)
             groups["predictive"] = replicate(posterior, built, seed)
             checks += predictive_checks(groups["predictive"], thresholds)
-        groups["curves"] = _bands(take_curve(posterior, spec), verdicts, level)
+        groups["curves"] = _bands(take_curve(posterior, spec, kinds), verdicts, level)
     groups["posterior"] = posterior.drop_vars("item_offset", errors="ignore").drop_dims(
         ["item", "pair", "verdict"], errors="ignore"
     )
-    labels = {name: verdicts.coords[name] for name in ("benchmark", "source", "judge")}
+    coords, named = verdicts.coords, ("benchmark", "source", "judge", "namer")
+    labels = {name: coords[name] for name in named if name in coords}
     record = {
         "curve_format": FORMAT,
         "spec": {"name": spec.name, "hash": spec.hash, "content": spec.model_dump()},
         "benchmarks": list(verdicts.benchmarks),
         "sources": list(verdicts.sources),
         "judges": list(verdicts.judges),
+        "kinds": list(kinds),
+        "namers": labels.get("namer", []),
+        "validated": {name: list(of) for name, of in validated.items()},
         "labels": unsafe_labels(labels),
         "pairs": len(verdicts),
         "seed": seed,
@@ -542,13 +370,20 @@ def summarise_curve(posterior: xr.Dataset, level: float) -> pd.DataFrame:
 
 
 def _bands(draws: CurveDraws, verdicts: Verdicts, level: float) -> xr.Dataset:
-    """Return mean and band of P(duplicate | cosine) of a match of a random item."""
+    """Return mean and band of P(duplicate | cosine) of a match of a random item.
+
+    ``any`` is the mean for a duplicate of any kind, where only some count.
+    """
     draws = draws[_spaced(len(draws), 1000)]
     tails = (1 - level) / 2, (1 + level) / 2
     curves = np.stack([marginal(draws, GRID, b) for b in range(len(verdicts.benchmarks))], axis=1)
     low, high = np.quantile(curves, tails, axis=0)
     dims = ("benchmark", "cosine")
     data = {"mean": (dims, curves.mean(0)), "low": (dims, low), "high": (dims, high)}
+    if verdicts.kinds:
+        whole = replace(draws, kinds=None)
+        means = [marginal(whole, GRID, b).mean(0) for b in range(len(verdicts.benchmarks))]
+        data["any"] = dims, np.stack(means)
     return xr.Dataset(data, {"cosine": GRID, "benchmark": list(verdicts.benchmarks)})
 
 

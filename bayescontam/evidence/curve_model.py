@@ -1,7 +1,8 @@
 """Judgements as index arrays, and the PyMC model of P(duplicate | cosine)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 from pytensor.tensor.special import logaddexp, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.judgements import MODEL, PAIR, run_of
+from bayescontam.data.judgements import PAIR, run_of, sort_of
+from bayescontam.evidence.kinds import FIRST, MIDDLE, Split, log_shares, split_of
 from bayescontam.model.priors import Tensor, spread, variable
 from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.specs.curve import CurveSpec, LinePriors
+from bayescontam.specs.priors import PositivePrior
 
 UNIT = ["benchmark", "item", "source", "document", "lead"]
 """Columns that name an item and a document, which its nearest chunk represents."""
@@ -47,8 +50,10 @@ class Verdicts:
     # pair, judge: positions of the pair and of the judge
     pair: IntArray
     judge: IntArray
-    called: IntArray  # 1 where the pair was called a duplicate, else 0
+    # what was said of the pair: 0 no duplicate, 1 one, and from 2 on one of a class of `split`
+    called: IntArray
     further: NDArray[np.bool_]  # whether another chunk of the document was judged than the nearest
+    kinds: tuple[str, ...] = ()  # kinds of duplicates that count; none: all
 
     def __len__(self) -> int:
         return len(self.cosine)
@@ -63,12 +68,23 @@ class Verdicts:
             "item": list(self.items),
             "pair": np.arange(len(self)),
             "verdict": np.arange(len(self.called)),
-        }
+        } | ({"namer": [self.judges[judge] for judge in self.namers]} if self.namers.size else {})
 
+    @cached_property
+    def split(self) -> Split:
+        """Classes of kinds that make a difference."""
+        return split_of(self.kinds, any(sort_of(judge) == "rules" for judge in self.judges))
 
-def is_model(judge: str) -> bool:
-    """Return whether a judge is a language model."""
-    return judge.startswith(MODEL)
+    @property
+    def by_rule(self) -> NDArray[np.bool_]:
+        """Which verdicts are those of a rule."""
+        rules = np.array([sort_of(judge) == "rules" for judge in self.judges], dtype=bool)
+        return rules[self.judge] if len(self.judge) else np.zeros(0, dtype=bool)
+
+    @property
+    def namers(self) -> IntArray:
+        """Positions of the judges who name kinds."""
+        return np.unique(self.judge[self.called >= FIRST]) if len(self.split) else self.judge[:0]
 
 
 def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
@@ -101,9 +117,12 @@ def seen(
 
 
 def make_verdicts(
-    judged: pd.DataFrame, benchmarks: Sequence[str], sources: Sequence[str]
+    judged: pd.DataFrame,
+    benchmarks: Sequence[str],
+    sources: Sequence[str],
+    kinds: tuple[str, ...] = (),
 ) -> Verdicts:
-    """Return judgements as arrays."""
+    """Return judgements as arrays; of the chosen kinds of duplicates, or of any."""
     rows = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
     pair, _ = pd.factorize(pd.MultiIndex.from_frame(rows[UNIT]))
     first = np.unique(pair, return_index=True)[1]
@@ -112,6 +131,7 @@ def make_verdicts(
     item, items = pd.factorize(pd.MultiIndex.from_frame(pairs[["benchmark", "item"]]))
     benchmark = _positions(pairs["benchmark"], benchmarks)
     sample = np.unique(item, return_index=True)[1]
+    split = split_of(kinds, any(sort_of(name) == "rules" for name in judges))
     return Verdicts(
         tuple(benchmarks),
         tuple(sources),
@@ -126,8 +146,9 @@ def make_verdicts(
         benchmark[sample],
         pair.astype(np.int64),
         judge.astype(np.int64),
-        rows["is_duplicate"].to_numpy(np.int64),
+        split.codes(rows),
         (rows["chunk"] != rows["lead"]).to_numpy(),
+        kinds,
     )
 
 
@@ -146,8 +167,15 @@ class BuiltCurve:
     verdicts: Verdicts
 
 
-def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
+def build_curve(
+    spec: CurveSpec,
+    verdicts: Verdicts,
+    validated: Mapping[str, Sequence[int]] | None = None,
+) -> BuiltCurve:
     """Build the PyMC model of a curve spec for judgements.
+
+    `validated` holds counts of verdicts of judges on pairs whose truth was known: true positives,
+    false negatives, true negatives, false positives.
 
     For item i of benchmark b and a document of source s, whose chunk nearest to the item has
     the cosine c,
@@ -164,6 +192,16 @@ def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
     with probability ``share_further``. Which items are open, which documents are duplicates,
     and items' effects u ~ Normal(0, sigma_item) are summed over: the sampler meets no more
     than some twenty parameters.
+
+    Where kinds make a difference every document also has a class of kinds, which counts if it
+    is a duplicate, and which is summed over too:
+
+        logit P(exact) = steepness_exact * (c - threshold_exact[b])
+        logit P(chosen | not exact) = chosen[b] + chosen_slope * (c - 0.7)
+
+    A rule finds exact duplicates with its sensitivity, and all else as rarely as no duplicates. A
+    judge who names a kind names the right class with probability ``naming``, else each other one
+    alike; which one, and whether, does not depend on whether the document is a duplicate.
 
     Dawid & Skene (1979), doi:10.2307/2346806; Joseph, Gyorkos & Coupal (1995),
     doi:10.1093/oxfordjournals.aje.a117428.
@@ -183,11 +221,14 @@ def build_curve(spec: CurveSpec, verdicts: Verdicts) -> BuiltCurve:
         threshold, steepness = _line("_open", spec.priors.items, offsets)
         of = verdicts.benchmark_of_item
         rise = _rise(verdicts.best, threshold[of], relative, segments(spec))
+        kinds = _kinds(spec, verdicts) if len(verdicts.split) else ()
         if len(verdicts):
-            judges, share = _judges(spec, verdicts), pt.as_tensor(1.0)
+            judges, share = _judges(spec, verdicts, validated or {}), pt.as_tensor(1.0)
             if verdicts.further.any():
                 share = variable("share_further", spec.priors.share_further)
-            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges, share)
+            if kinds:
+                kinds = _naming(spec, verdicts), *kinds
+            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges, share, *kinds)
     return BuiltCurve(model, spec, verdicts)
 
 
@@ -238,10 +279,48 @@ def _segments(spec: CurveSpec) -> Tensor:
     return pm.Deterministic("relative", pt.exp(scale * bend), dims="segment")
 
 
-def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
-    """Add ``sensitivity`` and ``specificity``, dims (judge,)."""
-    kinds = [spec.judges.models if is_model(j) else spec.judges.people for j in verdicts.judges]
-    return tuple(
+def _kinds(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, ...]:
+    """Add the shares of kinds among duplicates; return their logs, dims (pair, class)."""
+    priors, several = spec.priors.kinds, len(verdicts.benchmarks) > 1
+
+    def by_benchmark(name: str, center: Tensor, sigma: PositivePrior) -> Tensor:
+        higher: Any = np.zeros(len(verdicts.benchmarks))
+        if several:
+            higher = spread(f"sigma_{name}", sigma)
+            higher = higher * pm.Normal(f"{name}_offset", dims="benchmark")
+        return pm.Deterministic(name, center + higher, dims="benchmark")
+
+    center = variable("threshold_exact_bar", priors.exact.threshold)
+    middle = by_benchmark("threshold_exact", center, priors.sigma_exact)
+    steepness = variable("steepness_exact", priors.exact.steepness)
+    exact = steepness * (verdicts.cosine - middle[verdicts.benchmark])
+    of_others: Any = None
+    if len(verdicts.split) > 2:
+        level = by_benchmark("chosen", variable("chosen_bar", priors.chosen), priors.sigma_chosen)
+        slope = variable("chosen_slope", priors.chosen_slope)
+        of_others = level[verdicts.benchmark] + slope * (verdicts.cosine - MIDDLE)
+    parts = log_shares(exact, of_others, len(verdicts.split), lambda x: -pt.softplus(-x))
+    return (pt.stack(parts, axis=1),)
+
+
+def _naming(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
+    """Add ``naming``, dims (namer,): P(the class of the kind that is named is right)."""
+    names = verdicts.coords.get("namer")
+    if names is None:
+        return pt.as_tensor(np.full(1, 0.5))  # nobody's
+    priors = [getattr(spec.judges, sort_of(name)).kind for name in names]
+    return pm.Beta(
+        "naming", np.array([p.alpha for p in priors]), np.array([p.beta for p in priors]),
+        dims="namer",
+    )  # fmt: skip
+
+
+def _judges(
+    spec: CurveSpec, verdicts: Verdicts, validated: Mapping[str, Sequence[int]]
+) -> tuple[Tensor, Tensor]:
+    """Add ``sensitivity`` and ``specificity``, dims (judge,), and what is known of them."""
+    kinds = [getattr(spec.judges, sort_of(judge)) for judge in verdicts.judges]
+    errors = tuple(
         pm.Beta(
             name,
             np.array([getattr(kind, name).alpha for kind in kinds]),
@@ -250,6 +329,13 @@ def _judges(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
         )
         for name in ("sensitivity", "specificity")
     )
+    if validated:
+        at = [verdicts.judges.index(judge) for judge in validated]
+        right, wrong = np.array([*validated.values()]).reshape(-1, 2, 2).transpose(2, 0, 1)
+        p = pt.stack([error[at] for error in errors], axis=1)
+        pairs = pm.Data("held_out_pairs", right + wrong)
+        pm.Binomial("held_out", n=pairs, p=p, observed=pm.Data("held_out_right", right))
+    return errors
 
 
 def _add_verdicts(
@@ -260,11 +346,14 @@ def _add_verdicts(
     sensitivity: Tensor,
     specificity: Tensor,
     share_further: Tensor,
+    *kinds: Tensor,
 ) -> None:
     """Add ``called``, dims (verdict,), observed; what is not known of items is summed over."""
-    pair, judge, item = verdicts.pair, verdicts.judge, verdicts.item
+    pair, judge, item, classes = verdicts.pair, verdicts.judge, verdicts.item, len(verdicts.split)
     effect, log_weight = effects(int(np.bincount(item).max()))
     of_pairs, of_items = np.zeros(len(verdicts)), np.zeros((len(verdicts.items), len(effect)))
+    rule = verdicts.by_rule
+    namer = np.minimum(np.searchsorted(verdicts.namers, judge), max(len(verdicts.namers) - 1, 0))
 
     def hit_clear(sensitivity: Any, specificity: Any, share: Any) -> tuple[Any, Any]:
         hit, clear = sensitivity[judge], specificity[judge]
@@ -272,15 +361,47 @@ def _add_verdicts(
             return hit, clear
         return pt.where(verdicts.further, share * hit + (1 - share) * (1 - clear), hit), clear
 
+    def over_classes(
+        value: Any, duplicate: Any, other: Any, naming: Any, log_share: Any
+    ) -> tuple[Any, Any]:
+        """Return log likelihoods of pairs, without rules' of duplicates in `duplicate`."""
+        at, right = np.arange(classes), naming[namer][:, None]
+        wrong = (1 - right) / (classes - 1)
+        named = pt.log(pt.where(pt.eq(value[:, None] - FIRST, at), right, wrong))
+        named = pt.where((value >= FIRST)[:, None], named, 0.0)
+        # Of a duplicate that is not exact a rule reports what it reports of no duplicate.
+        by_rule = pt.where(pt.eq(at, 0), duplicate[:, None], other[:, None])
+        duplicate = pt.where(rule, 0.0, duplicate)
+        return tuple(
+            pt.inc_subtensor(pt.as_tensor(of_pairs)[pair], plain)
+            + logsumexp(pt.inc_subtensor(log_share[pair], more), axis=1)
+            for plain, more in (
+                (duplicate, named + pt.where(rule[:, None], by_rule, 0.0)),
+                (other, named),
+            )
+        )
+
     def logp(
-        value: Any, logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any
+        value: Any,
+        logit: Any,
+        open_: Any,
+        sigma: Any,
+        hit: Any,
+        clear: Any,
+        share: Any,
+        *kinds: Any,
     ) -> Any:
         hit, clear = hit_clear(hit, clear, share)
-        duplicate = pt.log(pt.where(value, hit, 1 - hit))
-        other = pt.log(pt.where(value, 1 - clear, clear))
-        duplicate, other = (
-            pt.inc_subtensor(pt.as_tensor(of_pairs)[pair], x) for x in (duplicate, other)
-        )
+        # Data sets of one compilation may leave verdicts out, as -1.
+        given = value >= 0
+        duplicate = pt.where(given, pt.log(pt.where(value > 0, hit, 1 - hit)), 0.0)
+        other = pt.where(given, pt.log(pt.where(value > 0, 1 - clear, clear)), 0.0)
+        if kinds:
+            duplicate, other = over_classes(value, duplicate, other, *kinds)
+        else:
+            duplicate, other = (
+                pt.inc_subtensor(pt.as_tensor(of_pairs)[pair], x) for x in (duplicate, other)
+            )
         ratio = pt.expm1(duplicate - other)[:, None]
         more = pt.log1p(pt.sigmoid(logit[:, None] + sigma * effect) * ratio)
         either = pt.inc_subtensor(pt.as_tensor(of_items)[item], more)
@@ -288,14 +409,24 @@ def _add_verdicts(
         return other.sum() + (logaddexp(either + open_, 0.0) - pt.softplus(open_)).sum()
 
     def draw(
-        logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any, size: Any
+        logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any, *kinds_size: Any
     ) -> Any:
+        *kinds, _ = kinds_size
         hit, clear = hit_clear(hit, clear, share)
         opened = pm.Bernoulli.dist(logit_p=open_)
         own = sigma * pm.Normal.dist(size=len(of_items))
-        true = pm.Bernoulli.dist(logit_p=logit + own[item]) * opened[item]
-        p = pt.where(true[pair], hit, 1 - clear)
-        return pm.Bernoulli.dist(p=p)
+        true = (pm.Bernoulli.dist(logit_p=logit + own[item]) * opened[item])[pair]
+        if not kinds:
+            return pm.Bernoulli.dist(p=pt.where(true, hit, 1 - clear))
+        naming, log_share = kinds
+        kind = pm.Categorical.dist(logit_p=log_share)[pair]
+        found = true * pt.where(rule, pt.eq(kind, 0), 1)
+        called = pm.Bernoulli.dist(p=pt.where(found, hit, 1 - clear))
+        right = pm.Bernoulli.dist(p=naming[namer])
+        wrong = (kind + pm.DiscreteUniform.dist(1, classes - 1, size=len(pair))) % classes
+        code = FIRST + pt.where(right, kind, wrong)
+        names = np.isin(judge, verdicts.namers)
+        return pt.where(names, called * code, called)
 
     pm.CustomDist(
         "called",
@@ -305,10 +436,11 @@ def _add_verdicts(
         sensitivity,
         specificity,
         share_further,
+        *kinds,
         dist=draw,
         logp=logp,
         ndim_supp=1,
-        signature="(p),(i),(),(j),(j),()->(v)",
+        signature=f"(p),(i),(),(j),(j),(){',(n),(p,z)' if kinds else ''}->(v)",
         # Data that can be set anew: many data sets are fitted with one compilation.
         observed=pm.Data("verdicts", verdicts.called, dims="verdict"),
         dims="verdict",

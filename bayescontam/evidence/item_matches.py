@@ -16,15 +16,15 @@ from scipy.stats import beta, norm, t
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
-from bayescontam.evidence.curve import Curve, CurveDraws
-from bayescontam.evidence.curve_model import UNIT, effects, first_runs, seen
+from bayescontam.evidence.curve import Curve
+from bayescontam.evidence.curve_draws import CurveDraws
+from bayescontam.evidence.curve_model import UNIT, effects, first_runs
+from bayescontam.evidence.judged_documents import by_document, likelihoods
 from bayescontam.evidence.pairs import LEAD, of_these_texts, scan_pairs
 from bayescontam.evidence.sampled_counts import SampledCounts
 from bayescontam.scan.results import Scan
 from bayescontam.scan.sketch import BINS, bins_of
 
-KINDS = ("exact", "equivalent", "subset", "superset", "related")
-"""Kinds that a duplicate can be of."""
 _KEYS = ["benchmark", "item"]
 _PAIR = list(PAIR)
 _BIN = 0.01
@@ -69,6 +69,9 @@ class Matched:
     # how many of those listed are the nearest of the whole corpus, one after the other: not all
     # where each source has a list of its own
     ranked: int | None = None
+    # share of duplicates that count, given the kinds that were named of judged matches, (draw,
+    # judged match); none where all duplicates count
+    counted: FloatArray | None = None
 
 
 class Matches:
@@ -84,7 +87,7 @@ class Matches:
         known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")["lead"]
         lead = known.fillna(judged["lead"].reset_index(drop=True)).to_numpy(np.int64)
         judged = judged.assign(lead=lead)
-        self.verdicts = _by_document(judged)
+        self.verdicts = by_document(judged, curve.kinds)
         """Judged documents: `UNIT`, ``verdict`` (position in likelihoods) and ``kind``."""
         matches = self._single(pairs)
         self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
@@ -93,7 +96,7 @@ class Matches:
         self._copies = _copies(shared, scan.strata, self.sources)
         if scan.by_source:  # each is counted in the list of its own source
             self._copies *= matches["copies"].to_numpy()[:, None]
-        self._likelihoods = _likelihoods(curve, judged, self.verdicts, draws)
+        self._likelihoods, self._counted_share = likelihoods(curve, judged, self.verdicts, draws)
         self._further = self._counted(pairs, matches)
         searched = scan.record.get("search") or {}
         self._weight = int(searched.get("index", {}).get("weight", 1))
@@ -160,7 +163,8 @@ class Matches:
     ) -> Matched:
         rows, copies = self._matches.iloc[at], self._copies[at]
         judged = rows["verdict"].to_numpy() >= 0
-        called = self._likelihoods[:, :, rows["verdict"].to_numpy()[judged]]
+        verdicts = rows["verdict"].to_numpy()[judged]
+        called, share = self._likelihoods[:, :, verdicts], self._counted_share
         return Matched(
             benchmark,
             int(rows["listed"].sum()),
@@ -174,6 +178,7 @@ class Matches:
             rows["place"].to_numpy(float),
             *self._rest(benchmark, rows if counted is None else counted, counts),
             self._ranked(rows),
+            None if share is None else share[:, verdicts],
         )
 
     def _ranked(self, rows: pd.DataFrame) -> int | None:
@@ -298,41 +303,6 @@ def _copies(matches: pd.DataFrame, strata: pd.DataFrame, sources: tuple[str, ...
     return copies
 
 
-def _by_document(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return judged documents: keys, ``verdict`` (number) and ``kind`` (position; -1: none)."""
-    positions = {name: position for position, name in enumerate(KINDS)}
-    coded = judged.assign(
-        code=judged["kind"].where(judged["is_duplicate"] == 1).map(positions),
-        further=judged["chunk"] != judged["lead"],
-    )
-    # Verdicts on its further chunks count where no judge read the nearest.
-    first = coded.groupby(UNIT, sort=False, observed=True)["further"].transform("min")
-    grouped = coded[coded["further"] == first].groupby(UNIT, sort=False, observed=True)
-    modes = grouped["code"].agg(lambda codes: codes.mode().iloc[0] if codes.notna().any() else -1)
-    modes = modes.where(grouped["is_duplicate"].mean() > 0.5, -1)
-    table = modes.rename("kind").astype("int64").reset_index()
-    return table.assign(verdict=np.arange(len(table)))
-
-
-def _likelihoods(
-    curve: Curve, judged: pd.DataFrame, documents: pd.DataFrame, draws: int
-) -> FloatArray:
-    """Return log likelihoods of the verdicts on each document, dims (2, draw, document)."""
-    rows = judged.merge(documents[[*UNIT, "verdict"]], on=UNIT)
-    judge = pd.Index(curve.judges).get_indexer(pd.Index(rows["judge"]))
-    called = rows["is_duplicate"].to_numpy(int) == 1
-    hit, clear = (values[:, judge] for values in curve.judge_draws(draws))
-    further = (rows["chunk"] != rows["lead"]).to_numpy()
-    hit = seen(hit, clear, curve.further_draws(draws)[:, None], further)
-    result = np.zeros((2, len(hit), len(documents)))
-    place = rows["verdict"].to_numpy()
-    for row, p in zip(result, (hit, 1 - clear), strict=True):
-        # Off 0: judges drawn as infallible may yet contradict each other.
-        likely = np.clip(np.where(called, p, 1 - p), 1e-12, 1.0)
-        np.add.at(row.T, place, np.log(likely).T)
-    return result
-
-
 def _source_shares(
     counts: pd.DataFrame, benchmarks: tuple[str, ...], sources: tuple[str, ...]
 ) -> dict[str, FloatArray]:
@@ -392,11 +362,32 @@ class ItemExposure:
         """Posterior of the item's effect, dims (draw, node), if open; and of not being so."""
         odds[:, :, item.judged] += (duplicate - other)[:, None]
         self._odds = odds
+        self._share = self._shares()
+
+    def _shares(self) -> FloatArray | None:
+        """Return what share of listed matches that are duplicates counts, (draw, 1, match)."""
+        item = self._item
+        if item.counted is None:
+            return None
+        share = np.array(self._draws.counted(item.cosine, item.benchmark))
+        share[:, item.judged] = item.counted
+        return share[:, None]
+
+    def _log_none(self) -> FloatArray:
+        """Return log P(no duplicate that counts) of listed matches, dims (draw, node, match)."""
+        if self._share is None:
+            return log_expit(-self._odds)
+        with np.errstate(divide="ignore"):  # a sure duplicate leaves no chance of none
+            none: FloatArray = np.log1p(-self.probability)
+        return none
 
     @cached_property
     def probability(self) -> FloatArray:
-        """P(duplicate) of listed matches given effect and verdicts, (draw, node, match)."""
-        return expit(self._odds)
+        """P(duplicate that counts) of listed matches given effect and verdicts.
+
+        Dims (draw, node, match).
+        """
+        return expit(self._odds) if self._share is None else self._share * expit(self._odds)
 
     @cached_property
     def rest_rate(self) -> FloatArray:
@@ -405,14 +396,15 @@ class ItemExposure:
         level = self._draws.log_odds(
             item.rest_cosine, item.benchmark, item.rest_source, item.rest_place
         )
-        return self._counts[:, None, :] * expit(level[:, None, :] + self._effect[:, :, None])
+        counts = self._counts * self._draws.counted(item.rest_cosine, item.benchmark)
+        return counts[:, None, :] * expit(level[:, None, :] + self._effect[:, :, None])
 
     def none(
         self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None
     ) -> FloatArray:
         """Return the probability that no match is a duplicate, dims (draw,)."""
         if thin is None:
-            log_none = log_expit(-self._odds[..., listed]).sum(axis=-1)
+            log_none = self._log_none()[..., listed].sum(axis=-1)
             log_none = log_none - self.rest_rate[..., rest].sum(axis=-1)
         else:
             share = thin[:, None, :-1][..., listed]
@@ -427,7 +419,7 @@ class ItemExposure:
         ranked = item.listed if item.ranked is None else item.ranked
         if not ranked:
             return np.ones((len(self._draws), len(ranks)))
-        summed = np.cumsum(log_expit(-self._odds[..., :ranked]), axis=-1)
+        summed = np.cumsum(self._log_none()[..., :ranked], axis=-1)
         last = np.minimum(np.asarray(ranks), ranked) - 1
         none = np.einsum("sh,shk->sk", self.weight, np.exp(summed[..., last]))
         return self.closed[:, None] + none

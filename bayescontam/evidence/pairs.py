@@ -25,6 +25,8 @@ from bayescontam.data.judgements import (
     KINDS,
     MODEL,
     PAIR,
+    RULE,
+    TRAINED,
     VERSION,
     Judgements,
     read_judgements,
@@ -575,6 +577,8 @@ def _judges(table: pd.DataFrame, judge: str | None, source: str) -> Any:
     if judge is not None and not judge.strip():
         raise UsageError(f"{printable(source)}: the judge's name is blank; give --judge NAME")
     named = table["judge"] if judge is None else pd.Series([judge] * len(table))
-    if named.map(str).str.startswith(MODEL).any():
-        raise UsageError(f"{printable(source)}: names that start with '{MODEL}' are for models")
+    for start, whose in ((MODEL, "models"), (RULE, "rules"), (TRAINED, "trained judges")):
+        if named.map(str).str.startswith(start).any():
+            problem = f"names that start with '{start}' are for {whose}"
+            raise UsageError(f"{printable(source)}: {problem}")
     return named

@@ -1,6 +1,7 @@
 """Share of a benchmark's items that the corpus holds duplicates of."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,7 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
         and number of items. ``by`` is ``"corpus"`` (whole), ``"scanned"`` (the scanned
         part), ``"source"`` (in `group`; the whole of it), ``"kind"``, or ``"matches"``
         (among the `group` best matches of the scanned part; of a scan by source, of all
-        sources together).
+        sources together). With a curve of chosen kinds, ``of_kinds`` names them.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
         for by, group, none in _views(weighed):
             figures = _share(none[:, of_benchmark], level, np.random.default_rng(seed))
             rows.append({"benchmark": benchmark, "by": by, "group": group} | figures)
-    return pd.DataFrame(rows)
+    return _of_kinds(rows, weighed)
 
 
 def duplicate_numbers(weighed: ItemContamination, *, level: float = LEVEL) -> pd.DataFrame:
@@ -76,7 +77,13 @@ def duplicate_numbers(weighed: ItemContamination, *, level: float = LEVEL) -> pd
     for benchmark, own in _benchmarks(weighed):
         for by, number in (("corpus", weighed.number), ("scanned", weighed.number_scanned)):
             rows.append({"benchmark": benchmark, "by": by} | _number(number[:, own], level))
-    return pd.DataFrame(rows)
+    return _of_kinds(rows, weighed)
+
+
+def _of_kinds(rows: list[dict[str, Any]], weighed: ItemContamination) -> pd.DataFrame:
+    """Return rows as a table, with ``of_kinds`` where only duplicates of some kinds count."""
+    table = pd.DataFrame(rows)
+    return table.assign(of_kinds=", ".join(weighed.chosen)) if weighed.chosen else table
 
 
 def _number(numbers: NDArray[np.int64], level: float) -> dict[str, float]:
@@ -143,7 +150,7 @@ def prevalence_by(
                 {"benchmark": benchmark, "by": column, "group": label}
                 | figures | {"at": float(at[labels == label].mean())}
             )  # fmt: skip
-    return pd.DataFrame(rows)
+    return _of_kinds(rows, weighed)
 
 
 def _benchmarks(weighed: ItemContamination) -> Iterator[tuple[str, np.ndarray]]:

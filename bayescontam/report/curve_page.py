@@ -13,9 +13,10 @@ from scipy.stats import beta
 from bayescontam._files import write_text
 from bayescontam._format import level_text
 from bayescontam._text import join_list, printable
-from bayescontam.data.judgements import PAIR
+from bayescontam.data.judgements import PAIR, sort_of
 from bayescontam.evidence.curve import halves
-from bayescontam.evidence.curve_model import first_runs, is_model
+from bayescontam.evidence.curve_model import first_runs
+from bayescontam.evidence.kinds import kind_words, opinions
 from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.report.format import Names, counted, pairs_text, provenance_rows
 from bayescontam.report.html import fill, sentences
@@ -52,8 +53,16 @@ _MEANINGS = {
     "source_shift": "by how much the threshold lies higher in a source, in cosine",
     "sigma_item": "spread of items' effects, in log-odds",
     "share_further": "probability that a further chunk of a duplicate is one itself",
+    "threshold_exact": "cosine at which half of the duplicates are exact",
+    "steepness_exact": "log-odds of being exact gained for each unit of cosine",
+    "chosen": "log-odds at a cosine of 0.7 that a duplicate that is not exact is of a chosen kind",
+    "chosen_slope": "change of these log-odds for each unit of cosine",
 }
 _JUDGE = ("sensitivity", "specificity")
+_SORTS = {
+    "people": "person", "models": "language model", "rules": "rule (sensitivity: exact ones)",
+    "trained": "trained",
+}  # fmt: skip
 MOST_PANELS = 9
 BIN = 0.05
 """Width of the bins of cosine in which judged pairs are counted."""
@@ -99,6 +108,7 @@ def render_curve(curve: "Curve") -> str:
         "assumptions": sentences(
             "curve_assumptions",
             shape=curve.spec.shape, benchmarks=curve.benchmarks, sources=curve.sources,
+            kinds=kind_words(curve.kinds), judges={sort_of(name) for name in curve.judges},
         ),
         "provenance": _provenance(curve),
         "spec_text": json.dumps(curve.record["spec"]["content"], indent=2, ensure_ascii=True),
@@ -122,7 +132,8 @@ def _verdict(curve: "Curve", middles: pd.DataFrame) -> str:
     where = "; ".join(f"{row['text']} in '{printable(row['benchmark'], 40)}'" for row in rows)
     if (more := len(curve.benchmarks) - len(rows)) > 0:
         where += f"; {more:,} more benchmarks"
-    half = f"the cosine at which an item's best match is as likely a duplicate as not: {where}"
+    one = f"a duplicate{kind_words(curve.kinds)}"
+    half = f"the cosine at which an item's best match is as likely {one} as not: {where}"
     if not len(curve.judged):
         return (
             "Nothing was judged: this curve is the prior, a guess that knows neither the embedder"
@@ -136,7 +147,7 @@ def _verdict(curve: "Curve", middles: pd.DataFrame) -> str:
 def parameters(curve: "Curve") -> list[dict[Any, Any]]:
     """Return the parameters of the curve with their convergence, judges' left out."""
     table = curve.summary()
-    table = table[~table["quantity"].isin(_JUDGE)]
+    table = table[~table["quantity"].isin([*_JUDGE, "naming"])]
     kinds = table["quantity"].eq("source_shift").map({True: "source", False: "benchmark"})
     meanings = table["quantity"].map(_MEANINGS).fillna("")
     return table.assign(kind=kinds, meaning=meanings).to_dict("records")
@@ -150,14 +161,14 @@ def judges(curve: "Curve") -> list[dict[str, Any]]:
     count = first_runs(curve.judged).groupby("judge").size()
     rows = []
     for name in curve.judges:
-        kind = curve.spec.judges.models if is_model(name) else curve.spec.judges.people
+        priors = getattr(curve.spec.judges, sort_of(name))
         row: dict[str, Any] = {
             "judge": name,
-            "kind": "language model" if is_model(name) else "person",
+            "kind": _SORTS[sort_of(name)],
             "pairs": int(count.get(name, 0)),
         }
         for quantity in _JUDGE:
-            prior = getattr(kind, quantity)
+            prior = getattr(priors, quantity)
             tails = [(1 - curve.level) / 2, (1 + curve.level) / 2]
             low, high = beta.ppf(tails, prior.alpha, prior.beta)
             mean = prior.alpha / (prior.alpha + prior.beta)
@@ -169,7 +180,8 @@ def judges(curve: "Curve") -> list[dict[str, Any]]:
 
 def judged_pairs(curve: "Curve") -> pd.DataFrame:
     """Return one row for each judged pair: ``benchmark, cosine, called, first``."""
-    pairs = first_runs(curve.judged).groupby(list(PAIR), sort=False, observed=True)
+    said = opinions(first_runs(curve.judged), curve.kinds)
+    pairs = said.groupby(list(PAIR), sort=False, observed=True)
     table = pairs.agg(
         cosine=("cosine", "first"), best=("best", "first"), share=("is_duplicate", "mean")
     ).reset_index()
@@ -189,9 +201,11 @@ def _provenance(curve: "Curve") -> list[tuple[str, str]]:
     return provenance_rows(
         {
             "Curve spec": f"{record['spec']['name']} (SHA-256 {record['spec']['hash']})",
+            "Duplicates": f"those{kind_words(curve.kinds)}" if curve.kinds else "of any kind",
             "Judgements": f"{len(curve.judged):,} ({said})" if said else "none",
             "Judges": join_list(curve.judges, 20) if curve.judges else "none",
             "Pairs": f"{record['pairs']:,}",
+            "Held-out verdicts": "; ".join(_held_out(curve)) or "none",
             "Command": record["command"] or "not recorded (made from Python)",
             "Made": record["created"],
             "Sampler": sampler,
@@ -200,6 +214,14 @@ def _provenance(curve: "Curve") -> list[tuple[str, str]]:
             "Versions": pairs_text(record.get("versions") or {}),
         }
     )
+
+
+def _held_out(curve: "Curve") -> list[str]:
+    return [
+        f"{printable(name, 60)}: right in {tp:,} of {tp + fn:,} duplicates and {tn:,} of"
+        f" {tn + fp:,} others"
+        for name, (tp, fn, tn, fp) in curve.validated.items()
+    ]
 
 
 @style()
@@ -215,6 +237,8 @@ def duplicates(curve: "Curve", middles: pd.DataFrame) -> Picture:
         x = cells["cosine"].to_numpy()
         band(axis, x, cells["low"], cells["high"])
         axis.plot(x, cells["mean"], color=BLUE, lw=1.8)
+        if "any" in cells:
+            axis.plot(x, cells["any"], color=GREY, lw=1.2, ls="--")
         row, own = places[name], pairs[pairs["benchmark"] == name]
         if np.isfinite(row["median"]):
             axis.hlines(0.5, max(row["low"], -1.0), min(row["high"], 1.0), color=ORANGE, lw=1.6)
@@ -229,6 +253,8 @@ def duplicates(curve: "Curve", middles: pd.DataFrame) -> Picture:
         Patch(color=BLUE, alpha=0.18, label=f"{level} band"),
         mark("P = 0.5", **RAW),
     ]
+    if curve.kinds:
+        marks.append(mark("any duplicate", color=GREY, lw=1.2, ls="--"))
     if len(pairs):
         marks += [mark("best matches, judged", **_BEST), mark("other matches, judged", **_OTHER)]
     legend(figure, marks, 5)
@@ -239,9 +265,11 @@ def duplicates(curve: "Curve", middles: pd.DataFrame) -> Picture:
         " were called duplicates."
     )
     caption = (
-        "Line and band: probability that the best match of a random item is a duplicate, with its"
-        f" {level} band; diamond: where it is 0.5."
+        "Line and band: probability that the best match of a random item is a duplicate"
+        f"{kind_words(curve.kinds)}, with its {level} band; diamond: where it is 0.5."
     )
+    if curve.kinds:
+        caption += " Dashed: mean of the probability that it is a duplicate of any kind."
     if len(pairs):
         caption += (
             " Circles: best matches of items that were judged, in bins of cosine of width"

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentF
 
 from bayescontam._format import interval, level_text, number, percent
 from bayescontam._text import join_list, printable
-from bayescontam.data.judgements import PAIR
+from bayescontam.data.judgements import PAIR, sort_of
 from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import (
     DRAWS,
@@ -21,6 +21,7 @@ from bayescontam.evidence.covariates import (
 )
 from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import ItemExposure, Matches
+from bayescontam.evidence.kinds import kind_words
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.result import Fit
@@ -312,8 +313,11 @@ class Evidence:
         """Return how judges called each pair, in words."""
         said: dict[tuple[object, ...], list[str]] = {}
         for row in first_runs(self.curve.judged).to_dict("records"):
-            verdict = "a duplicate" if row["is_duplicate"] else "no duplicate"
-            kind = f" ({row['kind']})" if row["kind"] else ""
+            what = "exact copy" if sort_of(str(row["judge"])) == "rules" else "duplicate"
+            verdict = f"{'a' if row['is_duplicate'] else 'no'} {what}".replace(
+                "a exact", "an exact"
+            )
+            kind = f" ({row['kind']})" if row["kind"] and what == "duplicate" else ""
             words = f"{printable(str(row['judge']), 60)}: {verdict}{kind}"
             said.setdefault(tuple(row[name] for name in _PAIR), []).append(words)
         return said
@@ -467,7 +471,8 @@ def prevalence_section(
     judged = len(evidence.curve.judged)
     return {
         "level": level_text(level),
-        "verdict": _verdict(rows, level_text(level), judged, failed),
+        "of_kinds": kind_words(evidence.curve.kinds),
+        "verdict": _verdict(rows, level_text(level), judged, failed, evidence.curve.kinds),
         "outcome": "" if judged and not failed else "failed",
         "rows": rows,
         "parts": [
@@ -501,7 +506,9 @@ def _rows(table: pd.DataFrame, documents: pd.DataFrame) -> list[dict[Any, Any]]:
     ]
 
 
-def _verdict(rows: list[dict[Any, Any]], level: str, judged: int, failed: bool) -> str:
+def _verdict(
+    rows: list[dict[Any, Any]], level: str, judged: int, failed: bool, kinds: tuple[str, ...]
+) -> str:
     """Return how many items have a duplicate, and whether that may be believed."""
     named = []
     for row in rows[:_MOST_NAMED]:
@@ -511,7 +518,8 @@ def _verdict(rows: list[dict[Any, Any]], level: str, judged: int, failed: bool) 
     if more := len(rows) - len(named):
         named.append(f"{more:,} more benchmarks below")
     text = (
-        f"Items with at least one duplicate in the corpus ({level} interval): {'; '.join(named)}."
+        f"Items with at least one duplicate{kind_words(kinds)} in the corpus ({level} interval):"
+        f" {'; '.join(named)}."
     )
     if not judged:
         return f"{text} Nothing was judged: these numbers rest on a prior, and are no finding."

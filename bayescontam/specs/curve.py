@@ -1,6 +1,6 @@
 """Curve specs: the model of P(duplicate | cosine)."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -44,8 +44,25 @@ class LinePriors(Block):
     """Log-odds per unit of cosine."""
 
 
+class KindPriors(Block):
+    """Priors of what kinds duplicates are of; used where a rule judged, or kinds were chosen."""
+
+    exact: LinePriors = LinePriors(threshold=Normal(family="normal", mu=0.9, sigma=0.1))
+    """Share of the duplicates that are exact, which rises with the cosine."""
+    sigma_exact: PositivePrior = HalfNormal(family="half_normal", sigma=0.1)
+    """Spread of that threshold over benchmarks, in cosine."""
+    chosen: RealPrior = Normal(family="normal", mu=0.0, sigma=1.5)
+    """Log-odds, at a cosine of 0.7, that a duplicate that is not exact is of a chosen kind."""
+    chosen_slope: RealPrior = Normal(family="normal", mu=0.0, sigma=5.0)
+    """By how much these log-odds change per unit of cosine."""
+    sigma_chosen: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Spread of these log-odds over benchmarks."""
+
+
 class CurvePriors(Block):
     """Priors of the curve."""
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"kinds"})
 
     items: LinePriors = LinePriors()
     """Of an item being open, by the cosine of its best match: only open items have duplicates."""
@@ -63,20 +80,26 @@ class CurvePriors(Block):
     share_further: Beta = Beta(family="beta", alpha=1, beta=1)
     """Probability that a further chunk of a document that is a duplicate, beside the one nearest to
     the item, is one itself; used where such chunks were judged."""
+    kinds: KindPriors = KindPriors()
+    """Of the kinds of duplicates."""
 
 
 class JudgePriors(Block):
     """Priors of what judges get right."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"kind"})
     sensitivity: Beta
-    """Probability that a duplicate is called one."""
+    """Probability that a duplicate is called one; of rules: that an exact duplicate is found."""
     specificity: Beta
     """Probability that another pair is not called a duplicate."""
+    kind: Beta = Beta(family="beta", alpha=19, beta=1)
+    """Probability that the kind that is given is right, of those that the curve distinguishes."""
 
 
 class Judges(Block):
     """Priors by the kind of judge."""
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"rules", "trained"})
     people: JudgePriors = JudgePriors(
         sensitivity=Beta(family="beta", alpha=97, beta=3),
         specificity=Beta(family="beta", alpha=99, beta=1),
@@ -87,6 +110,16 @@ class Judges(Block):
         specificity=Beta(family="beta", alpha=49, beta=1),
     )
     """Judges whose name starts with ``llm:``."""
+    rules: JudgePriors = JudgePriors(
+        sensitivity=Beta(family="beta", alpha=38, beta=2),
+        specificity=Beta(family="beta", alpha=999, beta=1),
+    )
+    """Judges whose name starts with ``rule:``: they look for exact duplicates only."""
+    trained: JudgePriors = JudgePriors(
+        sensitivity=Beta(family="beta", alpha=8, beta=2),
+        specificity=Beta(family="beta", alpha=19, beta=1),
+    )
+    """Judges whose name starts with ``trained:``: learnt from the judgements of others."""
 
 
 class CurveSpec(WholeSpec):

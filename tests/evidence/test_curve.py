@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import take_curve
+from bayescontam.evidence.curve_draws import take_curve
 from bayescontam.evidence.curve_model import BuiltCurve, basis, build_curve, make_verdicts
 from bayescontam.specs.curve import CurveSpec, Shape
 from bayescontam.specs.registry import load_curve

@@ -10,16 +10,15 @@ import xarray as xr
 from scipy.special import expit
 from scipy.stats import norm
 
-from bayescontam.evidence.curve import (
+from bayescontam.evidence.curve_checks import (
     BINS,
     FEWEST,
-    CurveDraws,
     bins,
     evidence_checks,
-    marginal,
     predictive_checks,
     replicate,
 )
+from bayescontam.evidence.curve_draws import CurveDraws, marginal
 from bayescontam.evidence.curve_model import BuiltCurve, Verdicts, build_curve, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.specs.curve import CurveSpec

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from bayescontam.evidence.curve import CurveDraws
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.item_matches import ItemExposure, Matched
 from bayescontam.evidence.sampled_counts import SampledCounts
 from tests.support.made_evidence import line, make_draws

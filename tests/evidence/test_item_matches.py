@@ -9,7 +9,8 @@ import pytest
 import xarray as xr
 
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.item_matches import KINDS, Matched, Matches
+from bayescontam.evidence.item_matches import Matched, Matches
+from bayescontam.evidence.kinds import KINDS
 from bayescontam.scan.results import Scan
 from tests.support.made_evidence import Row, judged, make_curve, make_draws, make_scan, match
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.curve import Curve, fit_judged_curve, marginal
+from bayescontam.evidence.curve import Curve, fit_judged_curve
+from bayescontam.evidence.curve_draws import marginal
 from bayescontam.inference.checks import Outcome
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.specs.corpus import Embedding

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.evidence.curve_model import Verdicts, first_runs, is_model, make_verdicts
+from bayescontam.data.judgements import sort_of
+from bayescontam.evidence.curve_model import Verdicts, first_runs, make_verdicts
 from tests.support.made_evidence import Row, judged
 
 ROWS = [
@@ -118,6 +119,12 @@ def test_without_judgements_there_are_no_pairs() -> None:
     assert len(verdicts.called) == 0
 
 
-@pytest.mark.parametrize(("judge", "model"), [("llm:a", True), ("llm", False), ("A llm:", False)])
-def test_models_are_known_by_their_names(judge: str, model: bool) -> None:
-    assert is_model(judge) is model
+@pytest.mark.parametrize(
+    ("judge", "sort"),
+    [
+        ("llm:a", "models"), ("llm", "people"), ("A llm:", "people"), ("rule:verbatim", "rules"),
+        ("trained:small", "trained"), ("trainedx", "people"),
+    ],
+)  # fmt: skip
+def test_sorts_of_judges_are_known_by_their_names(judge: str, sort: str) -> None:
+    assert sort_of(judge) == sort

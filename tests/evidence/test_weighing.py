@@ -10,7 +10,8 @@ from scipy.special import expit
 from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import RANKS, ItemContamination, item_contamination
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.item_matches import KINDS, MEAN, OPEN, SHAPE
+from bayescontam.evidence.item_matches import MEAN, OPEN, SHAPE
+from bayescontam.evidence.kinds import KINDS
 from bayescontam.scan.results import Scan
 from tests.support.made_evidence import judged, line, make_curve, make_draws, make_scan, match
 

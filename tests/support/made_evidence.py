@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.evidence.curve import FORMAT, Curve, CurveDraws
+from bayescontam.evidence.curve import FORMAT, Curve
+from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.inference.checks import Check
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.scan.results import Scan
