@@ -402,10 +402,13 @@ class ItemExposure:
     def rest_rate(self) -> FloatArray:
         """Expected duplicates in each bin of unlisted matches, dims (draw, node, bin)."""
         item = self._item
-        level = self._draws.log_odds(
-            item.rest_cosine, item.benchmark, item.rest_source, item.rest_place
-        )
-        return self._counts[:, None, :] * expit(level[:, None, :] + self._effect[:, :, None])
+        chance = self.chance(item.rest_cosine, item.rest_source, item.rest_place)
+        return self._counts[:, None, :] * chance
+
+    def chance(self, cosine: FloatArray, source: IntArray, place: FloatArray) -> FloatArray:
+        """Return P(duplicate) of documents without verdicts given effect, (draw, node, match)."""
+        level = self._draws.log_odds(cosine, self._item.benchmark, source, place)
+        return expit(level[:, None, :] + self._effect[:, :, None])
 
     def none(
         self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None
