@@ -159,7 +159,7 @@ def test_choices_that_cannot_be(
 
 
 def test_judgements_of_another_scan_are_refused(scan: Scan) -> None:
-    with pytest.raises(DataError, match="1 judgements are of pairs that .* lacks"):
+    with pytest.raises(DataError, match=r"1 judgements are of pairs that .* lacks"):
         choose_judged(scan, judgements(("d0.9", "Ada", 1, "", 1.0)))
 
 
