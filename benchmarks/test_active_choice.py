@@ -9,6 +9,7 @@ likelihood written here anew: nothing is compiled.
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,8 @@ COORDINATES = 8 + SEGMENTS
 
 def curves(z: np.ndarray) -> tuple[CurveDraws, np.ndarray, np.ndarray]:
     """Return curves, sensitivities and specificities at standard Normal coordinates."""
-    priors, people = SPEC.priors, SPEC.judges.people
+    priors: Any = SPEC.priors  # the shipped families: Normal, log-Normal, half-Normal
+    people = SPEC.judges.people
     lines = {}
     for k, (suffix, line) in enumerate((("", priors.matches), ("_open", priors.items))):
         threshold, steepness = line.threshold, line.steepness

@@ -304,14 +304,15 @@ class _Offered:
         self.pairs = pairs.fillna({"at": -1}).astype({"at": int}).reset_index(drop=True)
         self.number = self.pairs["number"].to_numpy(np.int64)
         self._source = pd.Index(curve.sources).get_indexer(pd.Index(self.pairs["source"]))
-        self._rows = self.pairs.groupby("number").indices
+        groups = self.pairs.groupby("number").indices
+        self._rows = {int(key): np.asarray(rows) for key, rows in groups.items()}
 
     def duplicates(self, progress: bool) -> FloatArray:
         """Return P(duplicate) given curve and verdicts, dims (draw, pair)."""
         result = np.empty((len(self._lines), len(self.pairs)))
         with progress_bar(progress, "comparing pairs", len(self._rows), "items") as advance:
             for number, rows in self._rows.items():
-                weight, chance = self._chances(int(number))  # type: ignore[call-overload]
+                weight, chance = self._chances(number)
                 result[:, rows] = np.einsum("sh,shm->sm", weight, chance)
                 advance(1)
         return result

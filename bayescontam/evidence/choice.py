@@ -111,11 +111,11 @@ def choose_judged(
     pairs = pairs.merge(found, on=_KEYS).sort_values(_KEYS, ignore_index=True)
     if pairs.empty:
         of = "" if benchmarks is None else f" of {join_list(benchmarks)}"
-        by = "" if judge is None else f" by '{printable(judge)}'"
+        whose = "" if judge is None else f" by '{printable(judge)}'"
         called = f"was called {', '.join(said)}" if said else "has a verdict"
         yes, no = (int((judged["is_duplicate"] == verdict).sum()) for verdict in (1, 0))
         advice = f"Its verdicts: {yes:,} duplicate, {no:,} not-duplicate."
-        raise DataError([Fault(judgements.source, f"no pair{of} {called}{by}")], advice)
+        raise DataError([Fault(judgements.source, f"no pair{of} {called}{whose}")], advice)
     pairs["draw"] = stream(seed, "judged pairs").permutation(len(pairs))
     by = [name for name in STRATA if name in strata] if count is not None else []
     pairs = pairs.sort_values("draw")

@@ -144,7 +144,7 @@ def test_verdicts_of_this_judge_are_not_requested_again(scan: Scan) -> None:
         assert found.pairs["item"].iloc[0] == "middle5"
         assert not set(found.pairs["document"]) & {f"middle{i}" for i in range(5)}
     # A judge who errs is checked where it leaves doubt.
-    by_model = [row | {"judge": "llm:x"} for row in own]
+    by_model = [{**row, "judge": "llm:x"} for row in own]
     errs = curve(judged=by_model, judges={"llm:x": (0.7, 0.7)})
     found = informative_pairs(scan, errs, 6, draws=40)
     assert {name[:6] for name in found.pairs["item"]} == {"middle"}
@@ -176,7 +176,7 @@ def test_what_cannot_be_chosen(scan: Scan) -> None:
 
 
 def test_a_name_in_two_benchmarks_is_not_clear(tmp_path: Path) -> None:
-    rows = [match("q", 0.7, name) | {"benchmark": name} for name in ("one", "two")]
+    rows = [match("q", 0.7, name, benchmark=name) for name in ("one", "two")]
     made = make_scan(tmp_path, rows)
     both = make_curve(make_draws(20, 2), ("one", "two"))
     with pytest.raises(UsageError, match="item 'q' stands in 'one', 'two'; name the benchmark"):
