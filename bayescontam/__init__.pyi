@@ -58,6 +58,10 @@ from .errors import (
     TaskError as TaskError,
     UsageError as UsageError,
 )
+from .evidence.active import (
+    InformativePairs as InformativePairs,
+    informative_pairs as informative_pairs,
+)
 from .evidence.cleaning import write_clean as write_clean
 from .evidence.covariates import (
     contamination_covariates as contamination_covariates,

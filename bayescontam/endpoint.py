@@ -229,15 +229,17 @@ def parse_reply[AnswerT](reply: Any, request: Request[AnswerT]) -> AnswerT | Fai
         return Failure("no completion", printable(str(said), _SHOWN_OF_REPLY), again=True)
     if refusal or choice.finish_reason == "content_filter":
         return Failure(REFUSED, printable(str(refusal or "content filter"), _SHOWN_OF_REPLY))
+    cut_off = choice.finish_reason == "length"
     if not isinstance(content, str) or not content.strip():
-        return Failure(REFUSED, "nothing was written")
-    if request.whole and choice.finish_reason == "length":
+        # What a model thinks counts as well: its tokens may end before the answer begins.
+        return Failure(CUT_OFF if cut_off else REFUSED, "nothing was written")
+    if request.whole and cut_off:
         return Failure(CUT_OFF, printable(content[-_SHOWN:], _SHOWN_OF_REPLY))
     try:
         return request.read(content)
     except ValueError as error:
-        cut = "the answer was cut off: " if choice.finish_reason == "length" else ""
-        return Failure(UNPARSABLE, cut + printable(str(error), _SHOWN_OF_REPLY))
+        reason = CUT_OFF if cut_off else UNPARSABLE
+        return Failure(reason, printable(str(error), _SHOWN_OF_REPLY))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.evidence.pairs import top_pairs
+from bayescontam.evidence.choice import top_pairs
 from bayescontam.scan.results import Scan
 from tests.support.planted_texts import assert_found, contaminated, scan_texts, verdicts
 

@@ -16,7 +16,7 @@ import xarray as xr
 
 from bayescontam._bounds import Bounds, bounded_lines, read_whole, unpacked
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.pairs import read_workbook
+from bayescontam.evidence.sheets import read_workbook
 from bayescontam.inference.result import Fit
 from bayescontam.scan.vectors import VectorFile
 from bayescontam.specs.registry import load_model

@@ -29,7 +29,15 @@ ApiKeyEnv = Annotated[
 ]
 ExtraBody = Annotated[
     str,
-    in_calls(help='Further fields of each call, as JSON, such as \'{"reasoning_effort": "low"}\'.'),
+    in_calls(help="Further fields of each call, as JSON, such as '{\"top_p\": 0.9}'."),
+]
+MaxOutputTokens = Annotated[
+    int | None,
+    in_calls(help="Longest reply in tokens, a model's thinking included; default: its own."),
+]
+Effort = Annotated[
+    str | None,
+    in_calls(help="How much a model thinks, such as low, medium or high; default: its own."),
 ]
 CacheFolder = Annotated[
     Path | None,
@@ -47,6 +55,8 @@ def endpoint_of(
     concurrency: int,
     extra_body: str = "",
     temperature: float | None = None,
+    max_output_tokens: int | None = None,
+    effort: str | None = None,
 ) -> "Endpoint":
     """Return the endpoint that the options describe."""
     from bayescontam.endpoint import Endpoint, key_in
@@ -58,7 +68,19 @@ def endpoint_of(
         raise UsageError(f"--extra-body: {printable(extra_body, 60)!r} is no JSON") from error
     if not isinstance(extra, dict):
         raise UsageError(f"--extra-body: {printable(extra_body, 60)!r} is no JSON object")
+    for option, field, value in (
+        ("--effort", "reasoning_effort", effort),
+        ("--max-output-tokens", "max_tokens", max_output_tokens),
+    ):
+        if value is not None and field in extra:
+            raise UsageError(f"{option} and '{field}' in --extra-body: give one")
+    if effort is not None:
+        if not effort.strip():
+            raise UsageError("--effort: is blank; give a word that the model knows, or none")
+        extra["reasoning_effort"] = effort.strip()
+    if max_output_tokens is not None and max_output_tokens < 1:
+        raise UsageError(f"--max-output-tokens {max_output_tokens}: allowed is 1 or more")
     return Endpoint(
-        base_url, model, api_key=api_key, temperature=temperature,
-        timeout=timeout, retries=retries, concurrency=concurrency, extra=extra,
+        base_url, model, api_key=api_key, temperature=temperature, timeout=timeout,
+        retries=retries, concurrency=concurrency, max_tokens=max_output_tokens, extra=extra,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typer import Option
 
 from bayescontam._progress import stage
 from bayescontam._text import printable
-from bayescontam.cli.judge import read_all
+from bayescontam.cli.choice import read_all
 from bayescontam.cli.options import (
     Chains,
     Draws,

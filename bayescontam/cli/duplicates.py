@@ -17,6 +17,7 @@ from bayescontam.cli.calls import (
     ApiKeyEnv,
     CacheFolder,
     Concurrency,
+    Effort,
     ExtraBody,
     MaxCalls,
     MaxTokensTotal,
@@ -164,6 +165,7 @@ def make(
     retries: Retries = 5,
     cache: CacheFolder = None,
     api_key_env: ApiKeyEnv = API_KEY,
+    effort: Effort = None,
     extra_body: ExtraBody = "",
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -183,7 +185,7 @@ def make(
     if base_url is not None and model is not None:
         endpoint = endpoint_of(
             base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
-            concurrency=concurrency, extra_body=extra_body,
+            concurrency=concurrency, effort=effort, extra_body=extra_body,
         )  # fmt: skip
     part = out.with_name(f"{out.name}.part")
     with resumable("finished duplicates"):
@@ -369,7 +371,7 @@ def recall(
     judgements, a curve or covariates, what these make of the duplicates that were found.
     """
     with stage(not quiet, "counting"):
-        from bayescontam.cli.judge import read_all
+        from bayescontam.cli.choice import read_all
         from bayescontam.duplicates.recall import recall as counted
 
         # What was changed in judgements goes with a table, and would be no part of CSV or JSON.

@@ -1,9 +1,7 @@
 """Commands ``judge …``: pairs for people and language models, and agreement."""
 
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, BadParameter, Option, Typer
 
@@ -15,24 +13,33 @@ from bayescontam.cli.calls import (
     ApiKeyEnv,
     CacheFolder,
     Concurrency,
+    Effort,
     ExtraBody,
     MaxCalls,
+    MaxOutputTokens,
     MaxTokensTotal,
     Retries,
     Timeout,
     endpoint_of,
     in_calls,
 )
+from bayescontam.cli.choice import (
+    PAIRS,
+    ByCurve,
+    ForItem,
+    Of,
+    OfJudge,
+    OnlyBenchmarks,
+    Pairs,
+    PerItem,
+    Said,
+    Seed,
+    Strata,
+    chosen_pairs,
+    read_all,
+)
 from bayescontam.cli.options import Quiet, ScanFolder, examples
 from bayescontam.cli.terminal import print_lines, print_table, put_json, quoted, resumable
-from bayescontam.errors import UsageError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from bayescontam.data.judgements import Judgements
-    from bayescontam.scan.results import Scan
-
 
 EXAMPLES = examples(
     "bayescontam judge export scan --out sheet.xlsx",
@@ -41,30 +48,10 @@ EXAMPLES = examples(
     " --out judgements.csv",
     "bayescontam judge agreement judgements.csv",
 )
-_PAIRS = 200
-in_choice = partial(Option, rich_help_panel="Which pairs")
 app = Typer(
     help="Judge which matches are duplicates: by people, by language models, and how they agree.",
     no_args_is_help=True,
 )
-
-
-def _choose(
-    scan: "Scan",
-    pairs: int | None,
-    per_item: int | None,
-    seed: int,
-    benchmarks: list[str] | None,
-) -> "pd.DataFrame":
-    """Return the pairs that the options request."""
-    from bayescontam.evidence.pairs import choose_pairs, top_pairs
-
-    if per_item is None:
-        count = _PAIRS if pairs is None else pairs
-        return choose_pairs(scan, count, seed, benchmarks=benchmarks or None)
-    if pairs is not None:
-        raise UsageError("--pairs and --per-item: give one; a choice is made by one of the two")
-    return top_pairs(scan, per_item, benchmarks=benchmarks or None)
 
 
 @app.command(
@@ -72,19 +59,24 @@ def _choose(
     epilog=examples(
         "bayescontam judge export scan --out sheet.xlsx --pairs 300 --seed 7",
         "bayescontam judge export scan --out sheet.csv --per-item 3 --benchmark mbpp",
+        "bayescontam judge export scan --out sheet.xlsx --of judged.csv --strata verdict,kind"
+        " --pairs 190",
+        "bayescontam judge export scan --out sheet.xlsx --curve curve.nc --pairs 50",
     ),
 )
 def export(
     folder: ScanFolder,
     out: Annotated[Path, Option("--out", "-o", help="New sheet: .csv or .xlsx.")],
-    pairs: Annotated[
-        int | None, Option(help=f"Pairs, spread over all cosines; default: {_PAIRS}.")
-    ] = None,
-    per_item: Annotated[int | None, Option(help="Instead: best matches of each item.")] = None,
-    seed: Annotated[int, Option(help="Seed of the choice and of the order.")] = 1,
-    benchmark: Annotated[
-        list[str] | None, Option(help="Only this benchmark; may be repeated.")
-    ] = None,
+    pairs: Pairs = None,
+    per_item: PerItem = None,
+    benchmark: OnlyBenchmarks = None,
+    seed: Seed = 1,
+    of: Of = None,
+    said: Said = None,
+    of_judge: OfJudge = None,
+    strata: Strata = None,
+    curve: ByCurve = None,
+    item: ForItem = None,
     key: Annotated[
         Path | None,
         Option(
@@ -96,18 +88,22 @@ def export(
     """Write a blind sheet: pairs of texts and columns to fill in, for one person."""
     from bayescontam._files import check_writable
     from bayescontam.data.tables import check_table_ending, write_table
-    from bayescontam.evidence.pairs import export_sheet, sheet_key
+    from bayescontam.evidence.sheets import export_sheet, sheet_key
     from bayescontam.scan.results import Scan
 
     check_writable(out)
     if key is not None:
         check_table_ending(key, "the key of a sheet")
-    chosen = _choose(Scan.load(folder), pairs, per_item, seed, benchmark)
+    chosen = chosen_pairs(
+        Scan.load(folder), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed, of=of,
+        said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
+    )  # fmt: skip
     export_sheet(chosen, out, seed=seed)
     if key is not None:
         write_table(key, sheet_key(chosen))
-    if per_item is None and len(chosen) < (pairs or _PAIRS):
-        print("The scan has no more pairs whose texts it holds.")
+    if len(chosen) < (pairs or (0 if per_item or of else PAIRS)):
+        of_these = "no more such pairs" if of or curve else "no more pairs"
+        print(f"The scan has {of_these} whose texts it holds.")
     scan, sheet = quoted(folder), quoted(out)
     print(f"{len(chosen):,} pairs written to {sheet}. Fill in is_duplicate; then:")
     print(f"bayescontam judge import {scan} {sheet} --judge NAME --out judgements.csv")
@@ -132,7 +128,7 @@ def import_(
     ] = False,
 ) -> None:
     """Add the verdicts of a sheet to a file of judgements; nothing else in it changes."""
-    from bayescontam.evidence.pairs import import_sheet
+    from bayescontam.evidence.sheets import import_sheet
     from bayescontam.scan.results import Scan
 
     done = import_sheet(Scan.load(folder), sheet, judge, out, replace=replace)
@@ -160,6 +156,8 @@ def _temperature(text: str) -> str:
         "bayescontam judge llm scan --base-url https://api.openai.com/v1 --model gpt-5-mini\n"
         "--temperature default --prompt programming --per-item 5 --max-calls 1000"
         " --out judged.csv",
+        "bayescontam judge llm scan --base-url http://localhost:8000/v1 --model qwen3-large\n"
+        "--of judged.csv --said duplicate --prompt verification --out judged.csv",
         then="Interrupted, or the budget reached? Run the same command again: answers are stored.",
     ),
 )
@@ -174,25 +172,27 @@ def llm(
     prompt: Annotated[
         str,
         Option(
-            help="general, programming, puzzle, question_answering, or a text file that says"
-            " what a duplicate is."
+            help="general, competition, programming, puzzle, question_answering, verification, or"
+            " a text file that says what a duplicate is."
         ),
     ] = "general",
-    pairs: Annotated[
-        int | None,
-        in_choice(help="Pairs to judge, spread over all cosines; default: 200."),
+    judge: Annotated[
+        str | None,
+        Option(help="Name of this judge in the file, after 'llm:'; default: the model's."),
     ] = None,
-    per_item: Annotated[
-        int | None, in_choice(help="Judge so many best matches of every item instead.")
-    ] = None,
-    benchmark: Annotated[
-        list[str] | None,
-        in_choice(help="Benchmark to take pairs of; may be repeated; default: all."),
-    ] = None,
-    seed: Annotated[int, in_choice(help="Seed of the choice of pairs.")] = 1,
     run: Annotated[
-        int, in_choice(help="2 or more asks again about the same pairs, as another judge.")
+        int, Option(help="2 or more requests new answers on the same pairs, as another judge.")
     ] = 1,
+    pairs: Pairs = None,
+    per_item: PerItem = None,
+    benchmark: OnlyBenchmarks = None,
+    seed: Seed = 1,
+    of: Of = None,
+    said: Said = None,
+    of_judge: OfJudge = None,
+    strata: Strata = None,
+    curve: ByCurve = None,
+    item: ForItem = None,
     concurrency: Concurrency = 8,
     max_calls: MaxCalls = None,
     max_tokens_total: MaxTokensTotal = None,
@@ -200,6 +200,8 @@ def llm(
     retries: Retries = 5,
     cache: CacheFolder = None,
     api_key_env: ApiKeyEnv = API_KEY,
+    max_output_tokens: MaxOutputTokens = None,
+    effort: Effort = None,
     extra_body: ExtraBody = "",
     temperature: Annotated[
         str, in_calls(help="0 to 2, or 'default': the model's own.", callback=_temperature)
@@ -207,15 +209,20 @@ def llm(
     quiet: Quiet = False,
 ) -> None:
     """Have a language model judge pairs; what it leaves unjudged never counts as clean."""
-    from bayescontam.evidence.llm import add_judgements
+    from bayescontam.evidence.llm import add_judgements, judge_name
     from bayescontam.scan.results import Scan
 
     endpoint = endpoint_of(
         base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
         concurrency=concurrency, extra_body=extra_body,
         temperature=None if temperature == "default" else float(temperature),
+        max_output_tokens=max_output_tokens, effort=effort,
     )  # fmt: skip
-    chosen = _choose(Scan.load(scan), pairs, per_item, seed, benchmark)
+    chosen = chosen_pairs(
+        Scan.load(scan), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed, of=of,
+        said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
+        judge=judge_name(model, run, judge), quiet=quiet,
+    )  # fmt: skip
     with resumable("answers"):
         notes = add_judgements(
             out,
@@ -223,6 +230,7 @@ def llm(
             endpoint,
             prompt=prompt,
             run=run,
+            judge=judge,
             cache=cache or out.parent / "judge-cache",
             max_calls=max_calls,
             max_tokens=max_tokens_total,
@@ -265,18 +273,3 @@ def agreement(
     print_table(found.two.drop(columns="note"), spare, "--json")
     print_lines(found.lines())
     print_table(found.verdicts, see_all="--json")
-
-
-def read_all(paths: Sequence[Path] | None, quiet: bool) -> "Judgements | None":
-    """Return the judgements of all files, joined; print what was changed on the way in."""
-    from bayescontam.data.judgements import read_judgements
-
-    if not paths:
-        return None
-    read = [(path, read_judgements(path)) for path in paths]
-    if not quiet:
-        print_lines(
-            f"{printable(path)}: {printable(note, 400)}" for path, one in read for note in one.notes
-        )
-    first, *others = (one for _, one in read)
-    return first.merged(*others)

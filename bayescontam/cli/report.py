@@ -185,7 +185,7 @@ def _report_scan(
     if (items is None) != (by is None) or (by is not None and curve is None):
         raise UsageError("--items, --by: give both, and --curve, or none of them")
     with stage(not quiet, f"reading {printable(folder)}"):
-        from bayescontam.cli.judge import read_all
+        from bayescontam.cli.choice import read_all
         from bayescontam.duplicates.recall import recall
         from bayescontam.evidence.curve import Curve
         from bayescontam.report.matches import gather

@@ -393,11 +393,17 @@ class ItemExposure:
     def rest_rate(self) -> FloatArray:
         """Expected duplicates in each bin of unlisted matches, dims (draw, node, bin)."""
         item = self._item
-        level = self._draws.log_odds(
-            item.rest_cosine, item.benchmark, item.rest_source, item.rest_place
-        )
+        chance = self.chance(item.rest_cosine, item.rest_source, item.rest_place)
         counts = self._counts * self._draws.counted(item.rest_cosine, item.benchmark)
-        return counts[:, None, :] * expit(level[:, None, :] + self._effect[:, :, None])
+        return counts[:, None, :] * chance
+
+    def chance(self, cosine: FloatArray, source: IntArray, place: FloatArray) -> FloatArray:
+        """Return P(any duplicate) of documents without verdicts given effect.
+
+        Dims (draw, node, match).
+        """
+        level = self._draws.log_odds(cosine, self._item.benchmark, source, place)
+        return expit(level[:, None, :] + self._effect[:, :, None])
 
     def none(
         self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None

@@ -17,9 +17,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from bayescontam._files import check_writable, make_folder, sha256
 from bayescontam._runs import ContentCache
 from bayescontam._text import join_list, printable
-from bayescontam.data.judgements import KINDS, PAIR, Judgements, read_judgements, write_judgements
+from bayescontam.data.judgements import (
+    KINDS,
+    MODEL,
+    PAIR,
+    Judgements,
+    read_judgements,
+    write_judgements,
+)
 from bayescontam.data.tables import check_table_ending
-from bayescontam.endpoint import Budget, Caller, Endpoint, Failure, call_all, json_objects
+from bayescontam.endpoint import CUT_OFF, Budget, Caller, Endpoint, Failure, call_all, json_objects
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 
 CUT = 20_000
@@ -162,7 +169,10 @@ def cache_key(
     temperature: float | None,
     extra: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the key of an answer: a hash of all that it depends on but the endpoint."""
+    """Return the key of an answer: a hash of all that it depends on but the endpoint.
+
+    `extra` are the further fields of the call.
+    """
     parts: list[Any] = [_FORMAT, question.messages, model, run, temperature]
     parts += [dict(extra)] if extra else []
     return sha256(json.dumps(parts).encode())
@@ -213,9 +223,12 @@ class JudgeSession:
         return None
 
 
-def judge_name(model: str, run: int = 1) -> str:
-    """Return the name of a run of a language model as a judge."""
-    return f"llm:{model}" + (f"#{run}" if run > 1 else "")
+def judge_name(model: str, run: int = 1, name: str | None = None) -> str:
+    """Return the name of a run of a language model as a judge: the model's, or another."""
+    own = (model if name is None else name).removeprefix(MODEL).strip()
+    if not own or "#" in own:
+        raise UsageError(f"judge '{printable(own)}': give a name without '#'")
+    return f"{MODEL}{own}" + (f"#{run}" if run > 1 else "")
 
 
 def judge_pairs(
@@ -224,21 +237,24 @@ def judge_pairs(
     *,
     prompt: str | os.PathLike[str] = "general",
     run: int = 1,
+    judge: str | None = None,
     cache: str | os.PathLike[str] | None = None,
     max_calls: int | None = None,
     max_tokens: int | None = None,
     cut: int = CUT,
     progress: bool = False,
 ) -> Judgements:
-    """Have a language model judge whether pairs are duplicates."""
+    """Have a language model judge whether pairs are duplicates; `judge` is its name in the file."""
     limits = {"run": run, "max_calls": max_calls, "max_tokens": max_tokens, "cut": cut}
     for name, value in limits.items():
         if value is not None and value < 1:
             raise UsageError(f"{name} {value}: allowed is 1 or more")
+    name = judge_name(endpoint.model, run, judge)
     questions = _questions(pairs, load_prompt(prompt), cut)
+    longest = {} if endpoint.max_tokens is None else {"max_tokens": endpoint.max_tokens}
+    fields = longest | dict(endpoint.extra)
     keys = [
-        cache_key(each, endpoint.model, run, endpoint.temperature, endpoint.extra)
-        for each in questions
+        cache_key(each, endpoint.model, run, endpoint.temperature, fields) for each in questions
     ]
     store, notes = (None, []) if cache is None else answer_cache(cache)
     stored = {key: stored_answer(store, key) for key in keys} if store else {}
@@ -255,7 +271,7 @@ def judge_pairs(
     outcomes = [session.outcomes.get(key) for key in keys]
     if not any(outcomes):
         raise TaskError(f"{endpoint.place}: the budget ended before the first answer; raise it")
-    table = _table(pairs[_KEYS], outcomes, judge_name(endpoint.model, run))
+    table = _table(pairs[_KEYS], outcomes, name)
     made = Judgements.from_frame(table, source=endpoint.place)
     notes += _counts(outcomes, budget)
     return Judgements(made.frame, made.source, (*made.notes, *notes))
@@ -280,6 +296,8 @@ def _counts(outcomes: list[Answer | Failure | None], budget: Budget) -> Iterator
     if reasons:
         counted = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
         yield f"{reasons.total():,} of {len(outcomes):,} pairs are unjudged: {counted}"
+    if CUT_OFF in reasons:
+        yield "answers were cut off: raise --max-output-tokens, or request less --effort"
     if left := outcomes.count(None):
         yield f"the budget is reached and {left:,} pairs are left: run the same again to go on"
 
@@ -307,21 +325,23 @@ def add_judgements(
     endpoint: Endpoint,
     *,
     run: int = 1,
+    judge: str | None = None,
     **options: Any,
 ) -> list[str]:
-    """Judge the pairs that a file has no verdict of, and add them to it."""
+    """Judge the pairs of which a file has no verdict of this judge, and add them to it."""
     check_table_ending(out, "judgements")
     check_writable(out)
-    earlier = _read(out)
-    left = pairs if earlier is None else _unjudged(pairs, earlier, judge_name(endpoint.model, run))
+    earlier, name = _read(out), judge_name(endpoint.model, run, judge)
+    left = pairs if earlier is None else _unjudged(pairs, earlier, name)
     notes = []
     if done := len(pairs) - len(left):
         notes.append(
-            f"{done:,} of {len(pairs):,} pairs are judged in {printable(str(out))} already"
+            f"{done:,} of {len(pairs):,} pairs are judged in {printable(str(out))} already by"
+            f" '{printable(name)}'; with another prompt, give that judge a name: --judge"
         )
     if left.empty:
         return notes
-    made = judge_pairs(left, endpoint, run=run, **options)
+    made = judge_pairs(left, endpoint, run=run, judge=judge, **options)
     earlier = _read(out)  # anew: hours later, other judges may have been added
     write_judgements(out, earlier.merged(made) if earlier else made)
     judged = int(made.frame["is_duplicate"].notna().sum())

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.judgements import read_judgements
-from bayescontam.evidence.pairs import choose_pairs, top_pairs
+from bayescontam.evidence.choice import choose_pairs, top_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done
 from tests.support.made_scan import BENCHMARKS, ITEMS, make_scan
@@ -146,6 +146,20 @@ def test_another_verdict_needs_replace(run: Run, scan: Path) -> None:
             "--pairs and --per-item: give one",
         ),
         (("export", "SCAN", "--out", "a.csv", "--benchmark", "x"), "no benchmark 'x' in this scan"),
+        (("export", "SCAN", "-o", "a.csv", "--said", "disagree"), "--said: needs --of"),
+        (("export", "SCAN", "-o", "a.csv", "--strata", "kind"), "--strata: needs --of"),
+        (("export", "SCAN", "-o", "a.csv", "--of-judge", "Ada"), "--of-judge: needs --of"),
+        (("export", "SCAN", "-o", "a.csv", "--item", "1"), "--item: needs --curve"),
+        (("export", "SCAN", "-o", "a.csv", "--of", "j.csv"), "j.csv: no such file"),
+        (
+            ("export", "SCAN", "-o", "a.csv", "--of", "j.csv", "--strata", "kind"),
+            "--strata: needs --pairs",
+        ),
+        (
+            ("export", "SCAN", "-o", "a.csv", "--of", "j.csv", "--curve", "c.nc"),
+            "--curve: chooses by itself; leave out --of and --per-item",
+        ),
+        (("export", "SCAN", "-o", "a.csv", "--curve", "c.nc"), "c.nc: no such file"),
         (("import", "SCAN", "a.csv", "--out", "j.csv"), "a.csv: no such file"),
         (("agreement", "j.csv"), "j.csv: no such file"),
     ],
@@ -189,3 +203,28 @@ def test_a_key_says_which_pair_a_row_is_about(run: Run, scan: Path) -> None:
     bad = run("judge", "export", scan, "--out", "other.csv", "--key", "key.txt")
     assert bad.status == 2
     assert not Path("other.csv").exists()
+
+
+def test_a_stratified_sample_of_judged_pairs(run: Run, scan: Path) -> None:
+    run("judge", "export", scan, "--out", "a.csv", "--pairs", 30, "--key", "key.csv")
+    kinds = ["exact"] * 4 + ["superset"] * 10 + ["unrelated"] * 16
+    _fill("a.csv", [str(int(kind == "exact")) for kind in kinds], kinds)
+    run("judge", "import", scan, "a.csv", "--judge", "Ada", "--out", "judged.csv")
+    words = ("--of", "judged.csv", "--strata", "verdict,kind", "--pairs", 12)
+    done = run("judge", "export", scan, "--out", "b.csv", *words, "--key", "b-key.csv")
+    assert (done.status, done.err) == (0, "")
+    found = pd.read_csv("b-key.csv").merge(pd.read_csv("judged.csv"), on=["item", "document"])
+    assert found["kind"].value_counts().to_dict() == {"exact": 4, "superset": 4, "unrelated": 4}
+    assert "12 pairs written to b.csv" in done.out
+    shown = [line.split()[-5:] for line in done.out.splitlines()]
+    assert any(row[1:3] == ["duplicate", "exact"] for row in shown if len(row) == 5)
+    rest = run("judge", "export", scan, "-o", "c.csv", "--of", "judged.csv", "--said", "kind=exact",
+               "--pairs", 9)  # fmt: skip
+    assert "The scan has no more such pairs whose texts it holds.\n4 pairs written" in rest.out
+    none = run("judge", "export", scan, "-o", "d.csv", "--of", "judged.csv", "--said", "disagree")
+    assert none.status == 2
+    assert none.err == (
+        "error: judged.csv: no pair was called disagree\n"
+        "Its verdicts: 4 duplicate, 26 not-duplicate.\n"
+    )
+    assert not Path("d.csv").exists()

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from bayescontam.data.judgements import PAIR, read_judgements
-from bayescontam.evidence.pairs import choose_pairs
+from bayescontam.evidence.choice import choose_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done, environment
 from tests.support.llm_server import Reply, Request, Server, fault, verdict
+from tests.support.made_curve import make_curve as made_curve
 from tests.support.made_scan import BENCHMARKS, make_scan
 
 pytest.importorskip("openai")
@@ -81,10 +82,12 @@ def test_options_reach_the_endpoint(
     Path("mine.md").write_text("My own words.")
     more = ("--api-key-env", "MY_KEY", "--temperature", "default", "--prompt", "mine.md",
             "--cache", "kept", "--run", 2, "--pairs", 3,
-            "--extra-body", '{"reasoning_effort": "low"}')  # fmt: skip
+            "--extra-body", '{"top_p": 0.5}', "--effort", "high",
+            "--max-output-tokens", 8192)  # fmt: skip
     assert run(*options(scan, server, *more)).status == 0
     request = server.requests[0]
-    assert request.body["reasoning_effort"] == "low"
+    fields = ("top_p", "reasoning_effort", "max_tokens")
+    assert [request.body[field] for field in fields] == [0.5, "high", 8192]
     assert request.headers["authorization"] == "Bearer secret"
     assert "temperature" not in request.body
     assert request.body["messages"][0]["content"].startswith("My own words.\n")
@@ -181,3 +184,72 @@ def test_further_fields_are_an_object(run: Run, scan: Path, server: Server, give
     assert done.status == 2
     assert "--extra-body: " in done.err
     assert not server.requests
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--effort", "low", "--extra-body", '{"reasoning_effort": "high"}'),
+         "--effort and 'reasoning_effort' in --extra-body: give one"),
+        (("--max-output-tokens", 9, "--extra-body", '{"max_tokens": 8}'),
+         "--max-output-tokens and 'max_tokens' in --extra-body: give one"),
+        (("--effort", " "), "--effort: is blank"),
+        (("--max-output-tokens", 0), "--max-output-tokens 0: allowed is 1 or more"),
+        (("--judge", "a#1"), "judge 'a#1': give a name without '#'"),
+        (("--said", "duplicate"), "--said: needs --of"),
+        (("--of", "none.csv", "--said", "duplicate"), "none.csv: no such file"),
+    ],
+)  # fmt: skip
+def test_options_that_contradict_each_other(
+    run: Run, scan: Path, server: Server, more: tuple[object, ...], message: str
+) -> None:
+    done = run(*options(scan, server, *more))
+    assert done.status == 2
+    assert message in done.err
+    assert not server.requests
+
+
+def test_a_second_pass_judges_what_the_first_flagged(run: Run, scan: Path, server: Server) -> None:
+    server.behave = by_text
+    assert run(*options(scan, server, "--per-item", 2)).status == 0
+    first = read_judgements("judged.csv").frame
+    flagged = first[first["is_duplicate"] == 1]
+    assert 10 < len(flagged) < len(first)
+    server.requests.clear()
+    server.script(verdict(kind="related", is_duplicate=False))
+    again = ("--of", "judged.csv", "--said", "duplicate", "--prompt", "verification",
+             "--model", "large")  # fmt: skip
+    done = run(*options(scan, server, *again))
+    assert done.status == 0
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["benchmark", "verdict", "kind", "chosen", "of"] in lines
+    assert any(
+        line[-5:-2] == ["quiz", "duplicate", "equivalent"] and line[-1] == line[-2]
+        for line in lines
+    )
+    second = read_judgements("judged.csv").frame
+    second = second[second["judge"] == "llm:large"]
+    keys = list(PAIR)
+    assert sorted(second[keys].to_numpy().tolist()) == sorted(flagged[keys].to_numpy().tolist())
+    # The same again has nothing to do; disagreement is there now, for a third judge.
+    count = len(server.requests)
+    done = run(*options(scan, server, *again))
+    assert f"{len(flagged)} of {len(flagged)} pairs are judged in judged.csv already" in done.out
+    assert "with another prompt, give that judge a name: --judge" in done.out
+    assert len(server.requests) == count
+    third = ("--of", "judged.csv", "--said", "disagree", "--pairs", 7, "--judge", "third")
+    assert run(*options(scan, server, *third)).status == 0
+    frame = read_judgements("judged.csv").frame
+    assert (frame["judge"] == "llm:third").sum() == 7
+
+
+def test_pairs_that_inform_most_are_judged(run: Run, scan: Path, server: Server) -> None:
+    made = make_scan()
+    sources = tuple(dict.fromkeys(row["source"] for row in made.record["strata"]))
+    curve = made_curve(BENCHMARKS, sources, threshold=0.75, steepness=15.0)
+    curve.to_netcdf("curve.nc")
+    server.behave = by_text
+    done = run(*options(scan, server, "--curve", "curve.nc", "--pairs", 5))
+    assert done.status == 0
+    assert "sd_expected" in done.out
+    assert len(read_judgements("judged.csv").frame) == 5

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.evidence.choice import top_pairs
 from bayescontam.evidence.covariates import (
     ItemContamination,
     contamination_covariates,
@@ -14,7 +15,7 @@ from bayescontam.evidence.covariates import (
 )
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_matches import Matched, Matches
-from bayescontam.evidence.pairs import scan_pairs, top_pairs
+from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.evidence.prevalence import prevalence
 from bayescontam.report.matches import gather
 from bayescontam.report.scan_page import render_scan

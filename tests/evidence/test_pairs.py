@@ -11,7 +11,8 @@ import pytest
 
 from bayescontam.data.judgements import PAIR, Judgements
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.pairs import choose_pairs, positions_in_scan, scan_pairs, top_pairs
+from bayescontam.evidence.choice import choose_pairs, top_pairs
+from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
 from bayescontam.scan.results import Scan
 from tests.support.made_evidence import make_scan as make_small
 from tests.support.made_evidence import match

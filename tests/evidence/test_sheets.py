@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from bayescontam.data.judgements import KINDS, PAIR, read_judgements
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.pairs import LONGEST, choose_pairs, export_sheet, import_sheet
+from bayescontam.evidence.choice import choose_pairs
+from bayescontam.evidence.sheets import LONGEST, export_sheet, import_sheet
 from bayescontam.scan.results import Scan
 from tests.support.made_scan import make_scan
 

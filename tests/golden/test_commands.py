@@ -59,6 +59,10 @@ CASES = {
     "scan": "scan scan/manifest.toml --out new --jobs 1 --device cpu",
     "report of a curve": "report curve.nc --out page.html",
     "judge export": "judge export scan/finished --out sheet.csv --pairs 5 --seed 7 > sheet.csv",
+    "judge export of judged pairs": (
+        "judge export scan/finished --of scan/judgements.csv --said duplicate --strata kind"
+        " --pairs 4 --out again.csv > again.csv"
+    ),
     "judge import": "judge import scan/finished filled.csv --judge Ada --out j.csv > j.csv",
     "judge agreement": "judge agreement scan/judgements.csv",
     "judge agreement as json": "judge agreement scan/judgements.csv --json",

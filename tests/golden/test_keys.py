@@ -16,7 +16,7 @@ import bayescontam
 from bayescontam.calibration.study import plan_of
 from bayescontam.data.importers.runs import fingerprint
 from bayescontam.evidence.llm import Question, cache_key, load_prompt, shipped_prompts
-from bayescontam.evidence.pairs import sheet_key
+from bayescontam.evidence.sheets import sheet_key
 from bayescontam.inference.crossval import By, RefitData, fold_of, units_of
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build

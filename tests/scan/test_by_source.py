@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayescontam.errors import DataError, SpecError, UsageError
+from bayescontam.evidence.choice import choose_pairs
 from bayescontam.evidence.cleaning import write_clean
-from bayescontam.evidence.pairs import choose_pairs, export_sheet, read_sheet
+from bayescontam.evidence.sheets import export_sheet, read_sheet
 from bayescontam.report.scan_page import render_scan
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.find import find_nearest

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import SpecError, UsageError
+from bayescontam.evidence.choice import choose_pairs, top_pairs
 from bayescontam.evidence.curve import fit_curve
-from bayescontam.evidence.pairs import choose_pairs, top_pairs
 from bayescontam.scan import faiss_search
 from bayescontam.scan.faiss_search import FaissSearcher
 from bayescontam.scan.run import Scan

@@ -269,3 +269,40 @@ def test_only_what_may_have_been_computed_costs_tokens(
     (note,) = judge_pairs(made_pairs(1), endpoint()).notes
     assert (note == "2 calls took 10 tokens") == free
     assert note.startswith("2 calls took ")
+
+
+def test_a_cut_off_answer_is_unjudged_and_what_to_do_is_noted(
+    server: Server, endpoint: Make, tmp_path: Path
+) -> None:
+    server.script(completion('{"reaso', finish_reason="length"))
+    judged = judge_pairs(made_pairs(4), endpoint(max_tokens=5), cache=tmp_path)
+    assert judged.frame["is_duplicate"].isna().all()
+    assert judged.frame["comment"].str.startswith("unjudged (cut off): ").all()
+    assert judged.notes[-2:] == (
+        "4 of 4 pairs are unjudged: 4 cut off",
+        "answers were cut off: raise --max-output-tokens, or request less --effort",
+    )
+    # One that is whole counts, whatever was to follow.
+    server.script(completion(verdict_text(), finish_reason="length"))
+    assert judge_pairs(made_pairs(1), endpoint()).frame["is_duplicate"].tolist() == [1]
+
+
+def test_another_limit_of_tokens_is_another_answer(
+    server: Server, endpoint: Make, tmp_path: Path
+) -> None:
+    for longest in (None, 100, 200, 100):
+        judge_pairs(made_pairs(2), endpoint(max_tokens=longest), cache=tmp_path)
+    assert [request.body.get("max_tokens") for request in server.requests] == [
+        None, None, 100, 100, 200, 200,
+    ]  # fmt: skip
+
+
+def test_a_second_prompt_is_a_judge_of_its_own_name(server: Server, endpoint: Make) -> None:
+    judged = judge_pairs(made_pairs(1), endpoint(), prompt="verification", judge="strict", run=2)
+    assert judged.frame["judge"].tolist() == ["llm:strict#2"]
+    assert server.requests[0].body["model"] == "small"
+    again = judge_pairs(made_pairs(1), endpoint(), judge="llm:strict")
+    assert again.frame["judge"].tolist() == ["llm:strict"]
+    for bad in ("", " ", "llm:", "a#2"):
+        with pytest.raises(UsageError, match="give a name without '#'"):
+            judge_pairs(made_pairs(1), endpoint(), judge=bad)

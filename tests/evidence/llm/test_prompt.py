@@ -74,7 +74,7 @@ def test_a_prompt_may_be_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "match"),
     [
-        ("nothing", "'nothing': cannot be read .No such file.*one of general, programming, puzzle"),
+        ("nothing", "'nothing': cannot be read .No such file.*one of competition, general, progr"),
         ("blank.md", "is blank"),
         ("latin.md", "cannot be read .*utf-8"),
         (".", "cannot be read .Is a directory"),
