@@ -44,6 +44,8 @@ _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
 _WORDS = {"yes": "1", "no": "0"}
 PAIR = ("benchmark", "item", "source", "document", "chunk")  # columns that name a pair
 MODEL = "llm:"  # how the names of judges that are language models begin
+RULE = "rule:"  # how the names of judges that are rules begin, such as that of verbatim copies
+TRAINED = "trained:"  # how the names of judges begin that learnt from the verdicts of others
 _VERDICT = ("is_duplicate", "kind", "confidence", "comment")
 _COLUMNS = (*PAIR, "judge", *_VERDICT)
 _NEEDED = {
@@ -296,10 +298,12 @@ def _merge(old: Judgements, new: Judgements, replace: bool) -> Judgements:
     if not replace and (bad := differs & judged_before & judged_after).any():
         raise _conflict(old, new.frame.iloc[again[bad]], new.source)
     wins = differs & (judged_after | ~judged_before)
-    frame = old.frame.copy()
-    frame.iloc[at[again[wins]]] = new.frame.iloc[again[wins]]
-    frame = pd.concat([frame, new.frame[at < 0]], ignore_index=True)
-    return Judgements(frame, old.source, (*old.notes, *new.notes))
+    rows = np.arange(len(old.frame))
+    rows[at[again[wins]]] = len(old.frame) + again[wins]
+    rows = np.append(rows, len(old.frame) + np.flatnonzero(at < 0))
+    # Taken, not set by place: there pandas 3 fails where unjudged rows get verdicts.
+    frame = pd.concat([old.frame, new.frame], ignore_index=True).take(rows)
+    return Judgements(frame.reset_index(drop=True), old.source, (*old.notes, *new.notes))
 
 
 def _conflict(old: Judgements, rows: pd.DataFrame, source: str) -> DataError:

@@ -12,10 +12,13 @@ from bayescontam._optional import require
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
-from bayescontam.data.judgements import MODEL, PAIR, Judgements, run_of
+from bayescontam.data.judgements import MODEL, PAIR, RULE, TRAINED, Judgements, run_of
 
 _DRAWS = 10_000
 _KEYS = list(PAIR)
+_STARTS = {MODEL: "model", RULE: "rule", TRAINED: "trained judge"}
+_SORTS = ("person", *_STARTS.values())
+_PLURALS = dict(zip(_SORTS, ("people", "models", "rules", "trained judges"), strict=True))
 _TWO = [
     "judge_a", "judge_b", "relation", "pairs", "unjudged", "agreement", "kappa", "kappa_low",
     "kappa_high", "kinds", "kinds_agreement", "kinds_kappa", "note",
@@ -95,10 +98,15 @@ def _wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _relation(a: str, b: str) -> str:
-    models = a.startswith(MODEL) + b.startswith(MODEL)
     if run_of(a)[0] == run_of(b)[0]:
         return "model with itself"
-    return ("people", "person and model", "models")[models]
+    sorts = sorted(map(_sort, (a, b)), key=_SORTS.index)
+    return f"{sorts[0]} and {sorts[1]}" if sorts[0] != sorts[1] else _PLURALS[sorts[0]]
+
+
+def _sort(judge: str) -> str:
+    """Return what sort of judge has this name."""
+    return next((sort for start, sort in _STARTS.items() if judge.startswith(start)), "person")
 
 
 def _compared(verdicts: pd.DataFrame, rng: np.random.Generator) -> dict[str, Any]:
@@ -151,8 +159,8 @@ def _overall(verdicts: pd.DataFrame) -> pd.DataFrame:
         first.setdefault(run_of(name)[0], verdicts[name])
     groups = {
         "all": list(first),
-        "people": [name for name in first if not name.startswith(MODEL)],
-        "models": [name for name in first if name.startswith(MODEL)],
+        "people": [name for name in first if _sort(name) == "person"],
+        "models": [name for name in first if _sort(name) == "model"],
     }
     rows = []
     for who, names in groups.items():

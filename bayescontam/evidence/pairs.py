@@ -25,6 +25,8 @@ from bayescontam.data.judgements import (
     KINDS,
     MODEL,
     PAIR,
+    RULE,
+    TRAINED,
     VERSION,
     Judgements,
     read_judgements,
@@ -264,8 +266,18 @@ def top_pairs(
     return _with_texts(_without(pairs[pairs["turn"] < per_item], exclude), scan)
 
 
+def all_pairs(
+    scan: Scan, *, further: bool = False, benchmarks: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return all pairs whose texts the scan holds, of each document the nearest.
+
+    With `further`, also those of the other chunks of a document.
+    """
+    return _with_texts(_candidates(scan, 1, "pairs", benchmarks, further=further), scan)
+
+
 def _candidates(
-    scan: Scan, count: int, what: str, benchmarks: Sequence[str] | None
+    scan: Scan, count: int, what: str, benchmarks: Sequence[str] | None, *, further: bool = False
 ) -> pd.DataFrame:
     """Return the pairs that can be judged."""
     if count < 1:
@@ -277,7 +289,7 @@ def _candidates(
             f"no benchmark {join_list(unknown)} in this scan; it has {join_list(known)}"
         )
     pairs = scan_pairs(scan).drop_duplicates(_KEYS)
-    pairs = pairs[pairs["chunk"] == pairs["lead"]]
+    pairs = pairs if further else pairs[pairs["chunk"] == pairs["lead"]]
     readable = pairs["chunk_id"].isin(scan.texts["chunk_id"])
     if not readable.any():
         problem = "holds no texts of chunks (vectors without texts?), so that none can be judged"
@@ -575,6 +587,8 @@ def _judges(table: pd.DataFrame, judge: str | None, source: str) -> Any:
     if judge is not None and not judge.strip():
         raise UsageError(f"{printable(source)}: the judge's name is blank; give --judge NAME")
     named = table["judge"] if judge is None else pd.Series([judge] * len(table))
-    if named.map(str).str.startswith(MODEL).any():
-        raise UsageError(f"{printable(source)}: names that start with '{MODEL}' are for models")
+    reserved = {MODEL: "models", RULE: "rules", TRAINED: "trained judges"}
+    for start, whom in reserved.items():
+        if named.map(str).str.startswith(start).any():
+            raise UsageError(f"{printable(source)}: names that start with '{start}' are for {whom}")
     return named
