@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
 from bayescontam._random import stream
 from bayescontam._types import FloatArray
@@ -26,11 +27,14 @@ def validation(
     `held_out` has ``benchmark``, ``item``, ``judged`` (1 or 0), and for each method the columns
     of its probability and its verdict, which `methods` name; the first is the judge, whose counts
     and reliability are reported, and that the differences from the others are of. Intervals hold
-    95 % of 2,000 bootstrap samples of items [1]_, the same for all methods: they hold for other
-    items, and not for other judgements to learn from.
+    95 % of 2,000 bootstrap samples of items [1]_, the same for all methods, and for proportions
+    also the Wilson interval [2]_: they hold for other items, and not for other judgements to
+    learn from.
 
     .. [1] Efron and Tibshirani (1993), An introduction to the bootstrap.
        https://doi.org/10.1201/9780429246593
+    .. [2] Wilson (1927), Probable inference, the law of succession, and statistical inference.
+       https://doi.org/10.1080/01621459.1927.10502953
     """
     groups = held_out.groupby(["benchmark", "item"], sort=False).ngroup().to_numpy()
     drawn = _resamples(int(groups.max()) + 1, seed)
@@ -38,7 +42,8 @@ def validation(
     for name, (p, verdict) in methods.items():
         sums = _sums(held_out["judged"], held_out[p], held_out[verdict], groups)
         found[name] = _metrics(np.vstack([sums.sum(axis=0), drawn @ sums]))
-        metrics[name] = {key: _interval(values) for key, values in found[name].items()}
+        known = _proportions(sums.sum(axis=0))
+        metrics[name] = {key: _interval(v, known.get(key)) for key, v in found[name].items()}
     judge, *others = methods
     total = _sums(*(held_out[c] for c in ("judged", *methods[judge])), groups).sum(axis=0)
     return {
@@ -53,7 +58,8 @@ def validation(
             for other in others
         },
         "reliability": _reliability(held_out["judged"], held_out[methods[judge][0]], groups, drawn),
-        "intervals": f"{_LEVEL:.0%} of {_RESAMPLES:,} bootstrap samples of items",
+        "intervals": f"{_LEVEL:.0%} of {_RESAMPLES:,} bootstrap samples of items; proportions at"
+        " least as wide as Wilson's interval",
     }
 
 
@@ -86,11 +92,37 @@ def _metrics(sums: FloatArray) -> dict[str, FloatArray]:
     return dict(zip(METRICS, values, strict=True))
 
 
-def _interval(values: FloatArray) -> dict[str, float | None]:
-    """Return the estimate, which comes first, and the interval of the samples."""
+def _proportions(total: FloatArray) -> dict[str, tuple[float, float]]:
+    """Return the Wilson intervals of what is a proportion; F1 by that of the Jaccard index."""
+    tp, fn, tn, fp, _ = total.astype(int).tolist()
+    low, high = _wilson(tp, tp + fp + fn)
+    return {
+        "accuracy": _wilson(tp + tn, tp + fn + tn + fp),
+        "precision": _wilson(tp, tp + fp),
+        "recall": _wilson(tp, tp + fn),
+        "f1": (2 * low / (1 + low), 2 * high / (1 + high)),
+    }
+
+
+def _wilson(count: int, of: int) -> tuple[float, float]:
+    if not of:
+        return 0.0, 1.0
+    found = binomtest(count, of).proportion_ci(_LEVEL, method="wilson")
+    return float(found.low), float(found.high)
+
+
+def _interval(
+    values: FloatArray, known: tuple[float, float] | None = None
+) -> dict[str, float | None]:
+    """Return the estimate, which comes first, and the interval of the samples.
+
+    It is never inside that of a proportion: where no verdict is wrong all samples are equal.
+    """
     tails = [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]
     samples = values[1:][np.isfinite(values[1:])]
     low, high = np.quantile(samples, tails) if len(samples) else (np.nan, np.nan)
+    if known is not None:
+        low, high = np.fmin(low, known[0]), np.fmax(high, known[1])
     found = {"estimate": values[0], "low": low, "high": high}
     return {key: float(value) if np.isfinite(value) else None for key, value in found.items()}
 
@@ -114,7 +146,7 @@ def _reliability(judged: Any, p: Any, groups: Any, drawn: FloatArray) -> list[di
                 "high": (place + 1) / BINS,
                 "pairs": int(inside.sum()),
                 "probability": float(p[inside].mean()),
-                "duplicates": _interval(share),
+                "duplicates": _interval(share, _wilson(int(y[inside].sum()), int(inside.sum()))),
             }
         )
     return rows

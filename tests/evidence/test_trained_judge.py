@@ -132,6 +132,17 @@ def test_intervals_are_those_of_a_bootstrap_of_items() -> None:
     assert found["high"] == pytest.approx(share + 1.96 * sd, abs=0.015)
 
 
+def test_verdicts_without_an_error_have_no_interval_of_width_zero() -> None:
+    table = pd.DataFrame({"benchmark": "b", "item": range(30), "judged": [1] * 10 + [0] * 20})
+    table = table.assign(p=np.where(table["judged"] == 1, 0.9, 0.1), v=table["judged"])
+    found = validation(table, {"judge": ("p", "v")}, seed=1)
+    recall = found["metrics"]["judge"]["recall"]
+    assert (recall["estimate"], recall["high"]) == (1, 1)
+    assert recall["low"] == pytest.approx(10 / (10 + 1.96**2), abs=1e-3)  # Wilson's, of 10 in 10
+    assert found["metrics"]["judge"]["f1"]["low"] < 0.9
+    assert found["reliability"][0]["duplicates"]["high"] > 0.1
+
+
 def test_the_same_seed_gives_the_same_judge(pairs: pd.DataFrame, trained: TrainedJudge) -> None:
     again = TrainedJudge.from_pairs(pairs, name="small", seed=3, embedder="minilm")
     assert again == trained
