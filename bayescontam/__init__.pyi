@@ -75,6 +75,11 @@ from .evidence.prevalence import (
     prevalence as prevalence,
     prevalence_by as prevalence_by,
 )
+from .evidence.trained_judge import (
+    TrainedJudge as TrainedJudge,
+    train_judge as train_judge,
+)
+from .evidence.verbatim import verbatim_judgements as verbatim_judgements
 from .inference.checks import (
     Check as Check,
     Outcome as Outcome,

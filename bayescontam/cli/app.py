@@ -15,6 +15,7 @@ from bayescontam.cli import (
     importers,
     index,
     judge,
+    judge_offline,
     lab,
     models,
     plan,
@@ -53,6 +54,9 @@ app.command("scan", epilog=scan.SCAN_EXAMPLES)(scan.scan)
 app.add_typer(vectors.app, name="vectors", epilog=vectors.EXAMPLES)
 app.command("index", epilog=index.EXAMPLES)(index.index)
 app.command("find", epilog=find.EXAMPLES)(find.find)
+judge.app.command("verbatim", epilog=judge_offline.VERBATIM_EXAMPLES)(judge_offline.verbatim)
+judge.app.command("train", epilog=judge_offline.TRAIN_EXAMPLES)(judge_offline.train)
+judge.app.command("apply", epilog=judge_offline.APPLY_EXAMPLES)(judge_offline.apply)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)

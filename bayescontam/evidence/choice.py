@@ -70,6 +70,16 @@ def top_pairs(
     return with_texts(_without(pairs[pairs["turn"] < per_item], exclude), scan)
 
 
+def all_pairs(
+    scan: Scan, *, further: bool = False, benchmarks: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return all pairs whose texts the scan holds, of each document the nearest.
+
+    With `further`, also those of the other chunks of a document.
+    """
+    return with_texts(candidates(scan, 1, "pairs", benchmarks, nearest=not further), scan)
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedChoice:
     """Pairs that were chosen by earlier verdicts on them."""

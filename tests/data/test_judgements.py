@@ -311,3 +311,20 @@ def test_replacing_leaves_the_last_verdict(rows: list[tuple[str, Any]]) -> None:
         wanted[key] = wanted.get(key) if verdict is None else verdict
         merged = merged.merged(_judged((item, "Ada", verdict, "")), replace=True)
     assert _verdicts(merged) == wanted
+
+
+def test_a_verdict_replaces_rows_that_were_unjudged_beside_others() -> None:
+    """The other rows, judged or not, are as they were, and so are the types."""
+
+    def table(verdicts: list[int | None]) -> Judgements:
+        rows = {"item": [f"q{k}" for k in range(len(verdicts))], "is_duplicate": verdicts}
+        return Judgements.from_frame(
+            pd.DataFrame(rows).assign(benchmark="b", document="d", chunk=0, judge="Ada")
+        )
+
+    old, new = table([None, 1, None, 0]), table([1, 1, None, 0, 1])
+    found = old.merged(new)
+    assert found.frame["is_duplicate"].fillna(-1).tolist() == [1, 1, -1, 0, 1]
+    assert found.frame["item"].tolist() == ["q0", "q1", "q2", "q3", "q4"]
+    assert found.frame.dtypes.equals(old.frame.dtypes)
+    assert found.frame.index.equals(pd.RangeIndex(5))

@@ -65,6 +65,8 @@ CASES = {
     ),
     "judge import": "judge import scan/finished filled.csv --judge Ada --out j.csv > j.csv",
     "judge agreement": "judge agreement scan/judgements.csv",
+    "judge verbatim": "judge verbatim scan/finished --out v.csv --per-item 1 > v.csv",
+    "judge train": "judge train scan/finished scan/judgements.csv --name x --out j",
     "judge agreement as json": "judge agreement scan/judgements.csv --json",
     "curve without judgements": "curve scan/finished --out prior.nc --seed 5",
     "covariates": "covariates scan/finished --curve curve.nc --out c.csv --draws 40 > c.csv",
