@@ -71,6 +71,8 @@ from .evidence.prevalence import (
     prevalence as prevalence,
     prevalence_by as prevalence_by,
 )
+from .evidence.rate import duplicate_rate as duplicate_rate
+from .evidence.trend import prevalence_trend as prevalence_trend
 from .inference.checks import (
     Check as Check,
     Outcome as Outcome,

@@ -18,6 +18,7 @@ from bayescontam.cli import (
     lab,
     models,
     plan,
+    prevalence,
     report,
     scan,
     study,
@@ -56,6 +57,7 @@ app.command("find", epilog=find.EXAMPLES)(find.find)
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
+app.command("prevalence", epilog=prevalence.EXAMPLES)(prevalence.prevalence)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
 app.add_typer(lab.app, name="lab", epilog=lab.EXAMPLES)

@@ -210,7 +210,7 @@ def _print_weighed(weighed: "ItemContamination", fitted: "Curve", level: float, 
     numbers = numbers.rename(columns=_NUMBERS).astype(dict.fromkeys(_NUMBERS.values(), int))
     shown = shares[shares["by"].isin(_PARTS)].merge(numbers, on=["benchmark", "by"])
     shown = shown.replace({"by": _PARTS}).rename(columns=_COLUMNS)
-    print_table(shown.drop(columns="group"), see_all="the report of the scan, with --curve")
+    print_table(shown.drop(columns=["group", "sd"]), see_all="the report of the scan, with --curve")
     print_lines(
         [
             "with duplicates: items with at least one; documents: those that hold a duplicate,"

@@ -26,6 +26,7 @@ from bayescontam.evidence.item_matches import (
     draw_occurrence,
 )
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
+from bayescontam.evidence.tail import Tail, TailSamples, join_tails
 from bayescontam.scan.results import Scan
 
 DRAWS = 200
@@ -66,14 +67,16 @@ class ItemContamination:
     # counted, dims (draw, item): sums over items are draws of their number
     number: IntArray
     number_scanned: IntArray
+    tail: Tail  # the texts that were drawn at random from the highest cosines of each item
 
     def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
         """Return what is reported of some of the items, of a mask over all."""
-        whole = {"items", "sources", "shares", "kinds", "ranks"}
+        whole = {"items", "sources", "shares", "kinds", "ranks", "tail"}
         parts = {
             f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole
         }
-        return replace(self, items=self.items[chosen].reset_index(drop=True), **parts)
+        items = self.items[chosen].reset_index(drop=True)
+        return replace(self, items=items, tail=self.tail.of(chosen), **parts)
 
 
 def check_options(floor: float, draws: int) -> None:
@@ -324,10 +327,13 @@ def item_contamination(
     matches = Matches(scan, curve, floor, draws)
     lines = curve.draws(draws)
     kinds = _kind_shares(matches.verdicts, curve.benchmarks, len(lines), rng)
+    samples = TailSamples(scan, curve, matches, floor=floor, draws=draws)
+    of_tail, tails = stream(curve.record["seed"], "tail"), []
     rows: dict[str, list[np.ndarray]] = {}
     with progress_bar(progress, "weighing", len(matches), "items") as advance:
-        for item in matches:
+        for place, item in enumerate(matches):
             exposure = ItemExposure(lines, item, rng)
+            tails.append(samples.weigh(place, exposure, of_tail))
             for name, values in _parts(exposure, item, kinds, len(curve.sources), rng).items():
                 rows.setdefault(name, []).append(values)
             advance(1)
@@ -349,6 +355,7 @@ def item_contamination(
         expected_rest=parts["expected_rest"],
         number=number,
         number_scanned=parts["drawn"].sum(axis=-1),
+        tail=join_tails(tails),
         **unscaled,
         **scaled,
     )
