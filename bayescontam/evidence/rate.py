@@ -20,6 +20,8 @@ CONCENTRATION = (1.5, 1.5)
 _RANGE = (-15.0, 7.0), (CONCENTRATION[0] - 4.5, CONCENTRATION[0] + 4.5)
 _POINTS = 41, 11
 """Ends and points of the grid of the log-odds of the mean share, and of the log of that sum."""
+_EACH = 5
+"""Truths of the texts that were not drawn, for each draw of the curve."""
 _ROUNDS, _NEGLIGIBLE = 3, 15.0
 """How often the grid is laid closer, and by how much the log posterior lies lower outside it."""
 
@@ -130,15 +132,16 @@ def _figures(
 
 
 def _duplicates(weighed: ItemContamination, rng: np.random.Generator) -> IntArray:
-    """Draw the number of duplicates in each tail, copies counted, dims (draw, part)."""
+    """Draw the number of duplicates in each tail, copies counted, dims (draw × `_EACH`, part)."""
     tail = weighed.tail
-    result = tail.occurrences.copy()
+    result = np.repeat(tail.occurrences, _EACH, axis=0)
+    number = np.repeat(tail.number, _EACH, axis=0)
     rest = np.maximum(tail.size - tail.copies, 0)
     benchmark = weighed.items["benchmark"].to_numpy(dtype=object)[tail.item]
-    names = pd.MultiIndex.from_arrays([benchmark, tail.source])
-    for code in range(len(names.unique())):
-        own = pd.factorize(names)[0] == code
-        share = draw_shares(tail.number[:, own], tail.sampled[own], rng)
+    codes, names = pd.factorize(pd.MultiIndex.from_arrays([benchmark, tail.source]))
+    for code in range(len(names)):
+        own = codes == code
+        share = draw_shares(number[:, own], tail.sampled[own], rng)
         result[:, own] += rng.binomial(rest[own], share)
     return result
 

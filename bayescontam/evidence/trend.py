@@ -173,6 +173,7 @@ def _ratios(p: FloatArray) -> FloatArray:
 
     The probability of an item is that of a random one, times evidence of its own.
     """
+    p = p.clip(0.0, 1.0)  # of rounding
     base = p.mean(axis=1, keepdims=True)
     sides = [np.divide(a, b, out=np.zeros_like(p), where=b > 0)
              for a, b in ((p, base), (1 - p, 1 - base))]  # fmt: skip

@@ -95,7 +95,7 @@ def test_intervals_cover_the_share_of_the_population() -> None:
         share = np.where(rng.random(40) < 0.5, 0.003, rng.random(40) * 0.6)
         population = rng.binomial(2000, share)
         number = rng.hypergeometric(population, 2000 - population, 100)
-        reported = rate(number, 100, 2000, 2_000_000, draws=200, seed=seed)
+        reported = rate(number, 100, 2000, 2_000_000, draws=60, seed=seed)
         covered += reported["share_low"] <= population.mean() / 2000 <= reported["share_high"]
     assert covered >= 179
 
