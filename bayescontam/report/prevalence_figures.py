@@ -11,7 +11,7 @@ from bayescontam._format import level_text
 from bayescontam._types import FloatArray
 from bayescontam.report.plots import (
     BLUE,
-    ORANGE,
+    INK,
     SERIES,
     Picture,
     band,
@@ -107,11 +107,11 @@ def by_column(
         if name in lines:
             x, shares = lines[name]
             low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2], axis=0)
-            band(axis, x, low, high, ORANGE)
-            axis.plot(x, shares.mean(axis=0), color=ORANGE, ls="--", lw=1.2)
+            band(axis, x, low, high, INK)
+            axis.plot(x, shares.mean(axis=0), color=INK, ls="--", lw=1.2)
         _groups(axis, {key: own[own["benchmark"] == name] for key, own in series.items()}, numeric)
     axes[0].set_ylim(bottom=0)
-    further = [mark("logistic trend", color=ORANGE, ls="--")] if lines else []
+    further = [mark("logistic trend", color=INK, ls="--")] if lines else []
     _name(figure, list(series), further)
     caption = (
         f"Share of items with at least one duplicate in the whole corpus, by {label}, with"
