@@ -75,10 +75,12 @@ from .evidence.prevalence import (
     prevalence as prevalence,
     prevalence_by as prevalence_by,
 )
+from .evidence.rate import duplicate_rate as duplicate_rate
 from .evidence.trained_judge import (
     TrainedJudge as TrainedJudge,
     train_judge as train_judge,
 )
+from .evidence.trend import prevalence_trend as prevalence_trend
 from .evidence.verbatim import verbatim_judgements as verbatim_judgements
 from .inference.checks import (
     Check as Check,

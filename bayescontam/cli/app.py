@@ -19,6 +19,7 @@ from bayescontam.cli import (
     lab,
     models,
     plan,
+    prevalence,
     report,
     scan,
     study,
@@ -60,6 +61,7 @@ judge.app.command("apply", epilog=judge_offline.APPLY_EXAMPLES)(judge_offline.ap
 app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
+app.command("prevalence", epilog=prevalence.EXAMPLES)(prevalence.prevalence)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
 app.add_typer(lab.app, name="lab", epilog=lab.EXAMPLES)

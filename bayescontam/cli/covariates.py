@@ -243,7 +243,7 @@ def _print_weighed(weighed: "ItemContamination", fitted: "Curve", level: float, 
     shown = shares[shares["by"].isin(_PARTS)].merge(numbers, on=["benchmark", "by"])
     shown = shown.replace({"by": _PARTS}).rename(columns=_COLUMNS)
     print_table(
-        shown[[c for c in shown if c != "group" and "of_kinds" not in c]],
+        shown[[c for c in shown if c not in ("group", "sd") and "of_kinds" not in c]],
         see_all="the report of the scan, with --curve",
     )
     print_lines(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.inference.result import Fit
-    from bayescontam.report.matches import Evidence
+    from bayescontam.report.evidence import Evidence
     from bayescontam.scan.results import Scan
 
 
@@ -129,7 +129,7 @@ def _weigh(scan: "Scan", truth: "pd.DataFrame", out: Path, quiet: bool, command:
     from bayescontam.evidence.curve import fit_curve
     from bayescontam.evidence.prevalence import prevalence
     from bayescontam.report.curve_page import write_curve_report
-    from bayescontam.report.matches import gather
+    from bayescontam.report.evidence import gather
     from bayescontam.report.scan_page import write_scan_report
     from bayescontam.scan.synthetic import simulated_judgements
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from bayescontam.evidence.curve import Curve
     from bayescontam.inference.result import Fit
-    from bayescontam.report.matches import Evidence
+    from bayescontam.report.evidence import Evidence
 
 
 REPORT_EXAMPLES = examples(
@@ -42,6 +42,7 @@ REPORT_EXAMPLES = examples(
     "bayescontam report fit.nc --scan scanned/ --curve curve.nc --out report.html",
     "bayescontam report scanned/ --out scan.html",
     "bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out scan.html",
+    "bayescontam report scanned/ --curve all.nc --beside inexact.nc --out scan.html",
     "bayescontam report scanned/ --truth planted/truth.csv --out scan.html",
     "bayescontam report curve.nc --out curve.html",
 )
@@ -75,6 +76,13 @@ def report(
         in_scans(
             help="Scan from which a fit's contamination was computed; with --curve, adds the"
             " matched texts of the most contaminated items."
+        ),
+    ] = None,
+    beside: Annotated[
+        Path | None,
+        in_scans(
+            help="Another curve of the scan, such as one of some kinds only: its prevalence is"
+            " drawn beside that of --curve."
         ),
     ] = None,
     items: Annotated[
@@ -112,14 +120,16 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fit, a scan or a curve as one HTML file that needs no network."""
-    check_file(out, path, compare_with, curve, items, truth, judgements)
+    check_file(out, path, compare_with, curve, beside, items, truth, judgements)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
+    given |= {"beside": beside}
     given |= {"truth": truth, "judgements": judgements}
     given |= {"tables": tables, "title": title, "note": note}
     options = {name for name, value in given.items() if value}
+    of_scans = {"curve", "beside", "items", "by", "truth", "judgements"}
     if os.path.isdir(path):  # noqa: PTH112 (pathlib raises for names that are too long)
-        _refuse(path, "a scan", options - {"curve", "items", "by", "truth", "judgements"})
-        _report_scan(path, curve, items, by, truth, judgements, out, quiet)
+        _refuse(path, "a scan", options - of_scans)
+        _report_scan(path, curve, beside, items, by, truth, judgements, out, quiet)
     else:
         with stage(not quiet, f"reading {printable(path)}"):
             from bayescontam.evidence.curve import Curve
@@ -163,7 +173,7 @@ def _evidence(scan: Path | None, curve: Path | None, quiet: bool) -> "Evidence |
         return None
     with stage(not quiet, f"reading {printable(scan)}"):
         from bayescontam.evidence.curve import Curve
-        from bayescontam.report.matches import gather
+        from bayescontam.report.evidence import gather
         from bayescontam.scan.results import Scan
 
         found, fitted = Scan.load(scan), Curve.from_netcdf(curve)
@@ -173,6 +183,7 @@ def _evidence(scan: Path | None, curve: Path | None, quiet: bool) -> "Evidence |
 def _report_scan(
     folder: Path,
     curve: Path | None,
+    beside: Path | None,
     items: Path | None,
     by: str | None,
     truth: Path | None,
@@ -184,18 +195,26 @@ def _report_scan(
         raise UsageError("--judgements: give --truth, too, of what was planted; or leave it out")
     if (items is None) != (by is None) or (by is not None and curve is None):
         raise UsageError("--items, --by: give both, and --curve, or none of them")
+    if beside is not None and curve is None:
+        raise UsageError("--beside: is drawn beside --curve; give that, too, or leave it out")
     with stage(not quiet, f"reading {printable(folder)}"):
         from bayescontam.cli.choice import read_all
+        from bayescontam.cli.prevalence import item_column
         from bayescontam.duplicates.recall import recall
         from bayescontam.evidence.curve import Curve
-        from bayescontam.report.matches import gather
+        from bayescontam.report.evidence import gather
         from bayescontam.report.scan_page import write_scan_report
         from bayescontam.scan.results import Scan
 
         opened = Scan.load(folder)
         known = None if curve is None else Curve.from_netcdf(curve)
-        table = None if items is None or by is None else _items(items, by, opened.items)
-    evidence = None if known is None else gather(opened, known, progress=not quiet)
+        other = None if beside is None else Curve.from_netcdf(beside)
+        table = None if items is None or by is None else item_column(items, by, opened.items)
+    evidence, second = (
+        None if one is None or file is None
+        else gather(opened, one, progress=not quiet, label=file.stem)
+        for one, file in ((known, curve), (other, beside))
+    )  # fmt: skip
     recalled = None
     if truth is not None:
         judged = read_all(judgements, quiet)
@@ -205,27 +224,9 @@ def _report_scan(
                 covariates=None if evidence is None else evidence.items,
             )  # fmt: skip
     with stage(not quiet, "drawing"):
-        write_scan_report(opened, out, evidence=evidence, items=table, by=by, recalled=recalled)
-
-
-def _items(path: Path, by: str, scanned: "pd.DataFrame") -> "pd.DataFrame":
-    """Read a table of items; a benchmark need not be named where the scan has one only."""
-    import pandas as pd
-
-    from bayescontam.data.tables import read_table
-
-    table = read_table(path)
-    benchmarks = scanned["benchmark"].unique()
-    if "benchmark" not in table and len(benchmarks) == 1:
-        table = table.assign(benchmark=benchmarks[0])
-    for name in table.columns.intersection(["benchmark", "item"]):
-        table[name] = table[name].astype(str)
-    if by in table:
-        # Every cell of a CSV file is text.
-        blank = table[by].replace("", None)
-        numbers = pd.to_numeric(blank, errors="coerce")
-        table[by] = numbers if numbers.notna().sum() == blank.notna().sum() else blank
-    return table
+        write_scan_report(
+            opened, out, evidence=evidence, items=table, by=by, recalled=recalled, beside=second
+        )
 
 
 def _load(path: Path) -> "Fit | Curve":

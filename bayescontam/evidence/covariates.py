@@ -26,6 +26,7 @@ from bayescontam.evidence.item_matches import (
 )
 from bayescontam.evidence.kinds import KINDS, opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
+from bayescontam.evidence.tail import Tail, TailSamples, join_tails
 from bayescontam.scan.results import Scan
 
 DRAWS = 200
@@ -66,16 +67,18 @@ class ItemContamination:
     # counted, dims (draw, item): sums over items are draws of their number
     number: IntArray
     number_scanned: IntArray
+    tail: Tail  # the texts that were drawn at random from the highest cosines of each item
     # kinds of duplicates that count; empty: all
     chosen: tuple[str, ...] = ()
 
     def of(self, chosen: NDArray[np.bool_]) -> "ItemContamination":
         """Return what is reported of some of the items, of a mask over all."""
-        whole = {"items", "sources", "shares", "kinds", "ranks", "chosen"}
+        whole = {"items", "sources", "shares", "kinds", "ranks", "tail", "chosen"}
         parts = {
             f.name: getattr(self, f.name)[:, chosen] for f in fields(self) if f.name not in whole
         }
-        return replace(self, items=self.items[chosen].reset_index(drop=True), **parts)
+        items = self.items[chosen].reset_index(drop=True)
+        return replace(self, items=items, tail=self.tail.of(chosen), **parts)
 
 
 def check_options(floor: float, draws: int) -> None:
@@ -339,10 +342,13 @@ def item_contamination(
     lines = curve.draws(draws)
     named = curve.kinds or KINDS
     kinds = _kind_shares(matches.verdicts, curve.benchmarks, named, len(lines), rng)
+    samples = TailSamples(scan, curve, matches, floor=floor, draws=draws)
+    of_tail, tails = stream(curve.record["seed"], "tail"), []
     rows: dict[str, list[np.ndarray]] = {}
     with progress_bar(progress, "weighing", len(matches), "items") as advance:
-        for item in matches:
+        for place, item in enumerate(matches):
             exposure = ItemExposure(lines, item, rng)
+            tails.append(samples.weigh(place, exposure, of_tail))
             for name, values in _parts(
                 exposure, item, kinds, named, len(curve.sources), rng
             ).items():
@@ -367,6 +373,7 @@ def item_contamination(
         number=number,
         number_scanned=parts["drawn"].sum(axis=-1),
         chosen=curve.kinds,
+        tail=join_tails(tails),
         **unscaled,
         **scaled,
     )

@@ -96,7 +96,9 @@ class Matches:
         self._copies = _copies(shared, scan.strata, self.sources)
         if scan.by_source:  # each is counted in the list of its own source
             self._copies *= matches["copies"].to_numpy()[:, None]
-        self._likelihoods, self._counted_share = likelihoods(curve, judged, self.verdicts, draws)
+        self.likelihoods, self.counted_share = likelihoods(curve, judged, self.verdicts, draws)
+        """Log likelihoods of the verdicts on each of these, if it is a duplicate, and if not; and
+        what share of duplicates counts (None: all)."""
         self._further = self._counted(pairs, matches)
         searched = scan.record.get("search") or {}
         self._weight = int(searched.get("index", {}).get("weight", 1))
@@ -164,7 +166,7 @@ class Matches:
         rows, copies = self._matches.iloc[at], self._copies[at]
         judged = rows["verdict"].to_numpy() >= 0
         verdicts = rows["verdict"].to_numpy()[judged]
-        called, share = self._likelihoods[:, :, verdicts], self._counted_share
+        called, share = self.likelihoods[:, :, verdicts], self.counted_share
         return Matched(
             benchmark,
             int(rows["listed"].sum()),
@@ -345,9 +347,10 @@ class ItemExposure:
         self._draws, self._item = draws, item
         self._counts = _drawn_counts(item, len(draws), rng)
         effect, log_weight = effects(int(item.judged.sum()))
-        self._effect = draws.sigma_item * effect
+        self.effect = draws.sigma_item * effect
+        """Effects of the item that are summed over, in log-odds, dims (draw, node)."""
         level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
-        odds = level[:, None, :] + self._effect[:, :, None]
+        odds = level[:, None, :] + self.effect[:, :, None]
         duplicate, other = item.called
         judged = odds[:, :, item.judged]
         joint = np.logaddexp(
@@ -403,7 +406,7 @@ class ItemExposure:
         Dims (draw, node, match).
         """
         level = self._draws.log_odds(cosine, self._item.benchmark, source, place)
-        return expit(level[:, None, :] + self._effect[:, :, None])
+        return expit(level[:, None, :] + self.effect[:, :, None])
 
     def none(
         self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None
@@ -442,12 +445,16 @@ class ItemExposure:
         rest: FloatArray = (self.weight * self.rest_rate.sum(axis=-1)).sum(axis=1)
         return rest
 
+    def draw_effect(self, rng: np.random.Generator) -> tuple[IntArray, np.ndarray]:
+        """Draw the position of the item's effect, (draw,), and whether it is open, (draw, 1)."""
+        node = (self.weight.cumsum(axis=1) < rng.random((len(self.weight), 1))).sum(axis=1)
+        last = self.weight.shape[1] - 1
+        return np.minimum(node, last), (node <= last)[:, None]
+
     def drawn(self, n_sources: int, rng: np.random.Generator) -> IntArray:
         """Draw the number of duplicates in each source, copies counted, (draw, source)."""
         item, rows = self._item, np.arange(len(self._draws))
-        node = (self.weight.cumsum(axis=1) < rng.random((len(rows), 1))).sum(axis=1)
-        opened = (node < self.weight.shape[1])[:, None]
-        node = np.minimum(node, self.weight.shape[1] - 1)
+        node, opened = self.draw_effect(rng)
         true = rng.random((len(rows), len(item.cosine))) < self.probability[rows, node]
         rest = rng.poisson(self.rest_rate[rows, node]) * opened
         true = true & opened

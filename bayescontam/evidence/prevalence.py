@@ -1,6 +1,6 @@
 """Share of a benchmark's items that the corpus holds duplicates of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
 
     Parameters
     ----------
-    weighed : Weighed
+    weighed : ItemContamination
     level : float, default 0.95
         Probability of the equal-tailed intervals.
     seed : int, default 0
@@ -33,11 +33,13 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
     Returns
     -------
     pandas.DataFrame
-        ``benchmark, by, group, items, mean, ci_low, ci_high, n_mean, n_low, n_high``: share
-        and number of items. ``by`` is ``"corpus"`` (whole), ``"scanned"`` (the scanned
-        part), ``"source"`` (in `group`; the whole of it), ``"kind"``, or ``"matches"``
-        (among the `group` best matches of the scanned part; of a scan by source, of all
-        sources together). With a curve of chosen kinds, ``of_kinds`` names them.
+        ``benchmark, by, group, items, mean, ci_low, ci_high, n_mean, n_low, n_high, sd``:
+        share and number of items, and the standard deviation of the share. ``by`` is
+        ``"corpus"`` (whole), ``"scanned"`` (the scanned part), ``"source"`` (in `group`; the
+        whole of it), ``"kind"``, ``"matches"`` (among the `group` best matches of the scanned
+        part; of a scan by source, of all sources together), or ``"tail"`` (among the texts that
+        the scan drew at random from the highest cosines of the item, `group` of them at most).
+        With a curve of chosen kinds, ``of_kinds`` names them.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def prevalence(weighed: ItemContamination, *, level: float = LEVEL, seed: int = 
     """
     check_level(level)
     rows = []
-    for benchmark, of_benchmark in _benchmarks(weighed):
+    for benchmark, of_benchmark in benchmarks_of(weighed):
         for by, group, none in _views(weighed):
             figures = _share(none[:, of_benchmark], level, np.random.default_rng(seed))
             rows.append({"benchmark": benchmark, "by": by, "group": group} | figures)
@@ -74,7 +76,7 @@ def duplicate_numbers(weighed: ItemContamination, *, level: float = LEVEL) -> pd
     """
     check_level(level)
     rows = []
-    for benchmark, own in _benchmarks(weighed):
+    for benchmark, own in benchmarks_of(weighed):
         for by, number in (("corpus", weighed.number), ("scanned", weighed.number_scanned)):
             rows.append({"benchmark": benchmark, "by": by} | _number(number[:, own], level))
     return _of_kinds(rows, weighed)
@@ -99,6 +101,7 @@ def prevalence_by(
     items: pd.DataFrame,
     column: str,
     *,
+    kinds: Sequence[str] = (),
     level: float = LEVEL,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -106,11 +109,14 @@ def prevalence_by(
 
     Parameters
     ----------
-    weighed : Weighed
+    weighed : ItemContamination
     items : pandas.DataFrame
         ``benchmark, item`` and `column`, such as a difficulty or an Elo rating.
     column : str
         Numbers of more than 5 values are cut into 5 groups of equally many items.
+    kinds : sequence of str, default ()
+        Kinds of duplicates that have rows of their own, beside those of any kind; such as
+        ``weighed.kinds``, all that judges can name.
     level : float, default 0.95
         Probability of the equal-tailed intervals.
     seed : int, default 0
@@ -118,13 +124,14 @@ def prevalence_by(
     Returns
     -------
     pandas.DataFrame
-        As of `prevalence`, with ``by`` the column, and ``at``: mean of a numeric column in
-        the group, else NaN.
+        As of `prevalence`, with ``by`` the column, ``kind`` ("" for any), and ``at``: mean of a
+        numeric column in the group, else NaN.
 
     Raises
     ------
     UsageError
-        If the table has no such column, or `level` is none that an interval can have.
+        If the table has no such column, judges gave no such kind, or `level` is none that an
+        interval can have.
     DataError
         If it lacks items of the scan.
 
@@ -138,22 +145,35 @@ def prevalence_by(
     Give the folder of a finished scan; run an unfinished one again to finish it.
     """
     check_level(level)
-    values = _column(weighed, items, column)
+    values = column_of(weighed, items, column)
+    views = {kind: none_of(weighed, kind) for kind in ("", *kinds)}
     rows = []
-    for benchmark, of_benchmark in _benchmarks(weighed):
+    for benchmark, of_benchmark in benchmarks_of(weighed):
         own = values[of_benchmark]
         labels, at = _groups(own)
-        for label in labels.cat.categories:
-            chosen = np.flatnonzero(of_benchmark)[(labels == label).to_numpy()]
-            figures = _share(weighed.none[:, chosen], level, np.random.default_rng(seed))
-            rows.append(
-                {"benchmark": benchmark, "by": column, "group": label}
-                | figures | {"at": float(at[labels == label].mean())}
-            )  # fmt: skip
+        for kind, none in views.items():
+            for label in labels.cat.categories:
+                chosen = np.flatnonzero(of_benchmark)[(labels == label).to_numpy()]
+                figures = _share(none[:, chosen], level, np.random.default_rng(seed))
+                rows.append(
+                    {"benchmark": benchmark, "by": column, "kind": kind, "group": label}
+                    | figures | {"at": float(at[labels == label].mean())}
+                )  # fmt: skip
     return _of_kinds(rows, weighed)
 
 
-def _benchmarks(weighed: ItemContamination) -> Iterator[tuple[str, np.ndarray]]:
+def none_of(weighed: ItemContamination, kind: str) -> FloatArray:
+    """Return P(no duplicate of a kind in the whole corpus), dims (draw, item); "": of any kind."""
+    if not kind:
+        return weighed.none
+    if kind not in weighed.kinds:
+        known = f"allowed are {join_list(weighed.kinds)}" if weighed.kinds else "judges gave none"
+        raise UsageError(f"kinds: no kind '{kind}'; {known}")
+    return weighed.none_by_kind[..., weighed.kinds.index(kind)]
+
+
+def benchmarks_of(weighed: ItemContamination) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each benchmark with the mask of its items."""
     for name in weighed.items["benchmark"].unique():
         yield str(name), (weighed.items["benchmark"] == name).to_numpy()
 
@@ -168,6 +188,8 @@ def _views(weighed: ItemContamination) -> Iterator[tuple[str, str, FloatArray]]:
     ):
         for k, name in enumerate(names):
             yield by, str(name), none[..., k]
+    if weighed.tail.sampled.any():
+        yield "tail", str(int(weighed.tail.sampled.max(initial=0))), weighed.tail.none
 
 
 def _share(none: FloatArray, level: float, rng: np.random.Generator) -> dict[str, float]:
@@ -179,10 +201,12 @@ def _share(none: FloatArray, level: float, rng: np.random.Generator) -> dict[str
     mean = max(0.0, float((1 - none).sum(axis=1).mean()))
     numbers = {"n_mean": mean, "n_low": float(low), "n_high": float(high)}
     shares = {"mean": mean / items, "ci_low": low / items, "ci_high": high / items}
-    return {"items": items, **{k: float(v) for k, v in shares.items()}, **numbers}
+    shares = {k: float(v) for k, v in shares.items()} | numbers
+    return {"items": items, **shares, "sd": float((found / items).std())}
 
 
-def _column(weighed: ItemContamination, items: pd.DataFrame, column: str) -> pd.Series:
+def column_of(weighed: ItemContamination, items: pd.DataFrame, column: str) -> pd.Series:
+    """Return the values of an item column, in the order of the items."""
     keys = ["benchmark", "item"]
     if missing := [name for name in (*keys, column) if name not in items.columns]:
         hint = suggest(missing[0], map(str, items.columns))

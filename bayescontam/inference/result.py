@@ -610,8 +610,8 @@ class Fit(Stored):
         """
         from bayescontam.inference.crossval import compare as compare_fits
         from bayescontam.inference.crossval import compared_with
+        from bayescontam.report.evidence import gather
         from bayescontam.report.fit_page import write_report
-        from bayescontam.report.matches import gather
 
         if (scan is None) != (curve is None):
             raise UsageError("report: give both, scan and curve, or neither")

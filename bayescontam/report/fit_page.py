@@ -34,6 +34,8 @@ from bayescontam.model.effect_names import DIRECT, EffectNames, effect_words
 from bayescontam.model.terms import Terms
 from bayescontam.power.advice import advice_of
 from bayescontam.report import ability_figures, check_figures, effect_figures
+from bayescontam.report.contaminated import contaminated_section
+from bayescontam.report.evidence import Evidence
 from bayescontam.report.format import (
     Names,
     counted,
@@ -44,7 +46,6 @@ from bayescontam.report.format import (
     provenance_rows,
 )
 from bayescontam.report.html import fill
-from bayescontam.report.matches import Evidence, contaminated_section
 from bayescontam.report.model_page import assumptions
 from bayescontam.report.plots import first_of
 

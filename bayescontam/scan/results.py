@@ -203,7 +203,7 @@ class Scan:
         DataError
             If `items` lacks items of the scan.
         """
-        from bayescontam.report.matches import gather
+        from bayescontam.report.evidence import gather
         from bayescontam.report.scan_page import write_scan_report
 
         evidence = None if curve is None else gather(self, curve)

@@ -27,7 +27,7 @@ VERBS = [
     "corpora", "corpora list", "corpora show", "scan", "index", "find",
     "vectors", "vectors add", "vectors show",
     "judge", "judge export", "judge import", "judge llm", "judge agreement",
-    "judge verbatim", "judge train", "judge apply", "curve", "covariates",
+    "judge verbatim", "judge train", "judge apply", "curve", "covariates", "prevalence",
     "duplicates", "duplicates new", "duplicates make", "duplicates check",
     "duplicates plant", "duplicates show", "duplicates recipes", "recall",
     "lab", "lab list", "lab show", "lab keys", "lab mix", "lab train", "lab answer", "lab truth",

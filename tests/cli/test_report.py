@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.cli.report import _items
+from bayescontam.cli.prevalence import item_column
 from bayescontam.evidence.curve import FORMAT, Curve
 from tests.cli.conftest import NAMES, Done, Made
 from tests.support.made_curve import make_curve
@@ -142,7 +142,7 @@ def test_a_benchmark_need_not_be_named_where_there_is_one(tmp_path: Path) -> Non
     table = pd.DataFrame({"item": ["1", "2"], "elo": ["7", ""]})
     table.to_csv(tmp_path / "items.csv", index=False)
     scanned = pd.DataFrame({"benchmark": ["quiz", "quiz"]})
-    read = _items(tmp_path / "items.csv", "elo", scanned)
+    read = item_column(tmp_path / "items.csv", "elo", scanned)
     assert read["benchmark"].tolist() == ["quiz", "quiz"]
     assert read["elo"].tolist() == pytest.approx([7.0, float("nan")], nan_ok=True)
 

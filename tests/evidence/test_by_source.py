@@ -17,7 +17,7 @@ from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_matches import Matched, Matches
 from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.evidence.prevalence import prevalence
-from bayescontam.report.matches import gather
+from bayescontam.report.evidence import gather
 from bayescontam.report.scan_page import render_scan
 from bayescontam.scan.results import Scan
 from bayescontam.specs.corpus import Manifest

@@ -11,6 +11,7 @@ from scipy.stats import poisson
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.covariates import ItemContamination
 from bayescontam.evidence.prevalence import duplicate_numbers, prevalence, prevalence_by
+from tests.support.made_weighed import make_tail
 
 DRAWS = 4000
 
@@ -30,7 +31,7 @@ def made(p: Any, benchmarks: Any = "quiz", draws: int = DRAWS) -> ItemContaminat
         ranks=(1, 2), none=1 - p, none_by_source=halves, none_by_kind=1 - p[..., None] / 8,
         none_scanned=1 - p / 2, none_by_rank=halves, expected=p, expected_scanned=p / 2,
         expected_rest=p / 4, number=np.rint(2 * p).astype(int),
-        number_scanned=np.rint(p).astype(int),
+        number_scanned=np.rint(p).astype(int), tail=make_tail(np.rint(p)),
     )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ def test_intervals_are_those_of_a_poisson_binomial(level: float) -> None:
     below = np.cumsum(poisson_binomial(p))
     assert reported["n_mean"] == pytest.approx(p.sum())
     assert reported["mean"] == pytest.approx(p.mean())
+    assert reported["sd"] == pytest.approx(np.sqrt((p * (1 - p)).sum()) / 60, rel=0.06)
     for name, tail in (("n_low", (1 - level) / 2), ("n_high", (1 + level) / 2)):
         assert abs(reported[name] - np.searchsorted(below, tail)) <= 1
     assert reported["ci_low"] == pytest.approx(reported["n_low"] / 60)
@@ -92,6 +94,7 @@ def test_a_part_never_holds_more_than_the_whole() -> None:
     table = prevalence(made(np.linspace(0, 1, 30)))
     whole, scanned = row(table, "corpus"), row(table, "scanned")
     first, second = row(table, "matches", "1"), row(table, "matches", "2")
+    assert row(table, "tail", "100")["mean"] == np.mean(np.rint(np.linspace(0, 1, 30)))
     for name in ("mean", "ci_low", "ci_high", "n_mean", "n_low", "n_high"):
         assert first[name] <= second[name] <= whole[name]
         assert second[name] == scanned[name]
@@ -145,6 +148,21 @@ def test_few_values_and_words_are_groups_of_their_own() -> None:
     assert by_topic["group"].tolist() == ["a", "b"]
     assert by_topic["mean"].tolist() == [0.5, 0.5]
     assert by_topic["at"].isna().all()
+
+
+def test_kinds_have_groups_of_their_own() -> None:
+    weighed = made(np.repeat([0.0, 0.4, 0.8], 4))
+    items = weighed.items.assign(grid=np.repeat(["2*2", "3*3", "4*4"], 4))
+    table = prevalence_by(weighed, items, "grid", kinds=weighed.kinds)
+    assert table["kind"].tolist() == [""] * 3 + ["exact"] * 3
+    assert table["group"].tolist() == ["2*2", "3*3", "4*4"] * 2
+    np.testing.assert_allclose(table["mean"], [0.0, 0.4, 0.8, 0.0, 0.05, 0.1])
+    assert (table.loc[3:, "n_high"].to_numpy() <= table.loc[:2, "n_high"].to_numpy()).all()
+    pd.testing.assert_frame_equal(table[:3], prevalence_by(weighed, items, "grid"))
+    with pytest.raises(UsageError, match=r"^kinds: no kind 'same'; allowed are 'exact'$"):
+        prevalence_by(weighed, items, "grid", kinds=["same"])
+    with pytest.raises(UsageError, match=r"^kinds: no kind 'exact'; judges gave none$"):
+        prevalence_by(replace(weighed, kinds=()), items, "grid", kinds=["exact"])
 
 
 def test_columns_that_cannot_be_used_are_refused() -> None:

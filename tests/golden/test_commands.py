@@ -70,6 +70,7 @@ CASES = {
     "judge agreement as json": "judge agreement scan/judgements.csv --json",
     "curve without judgements": "curve scan/finished --out prior.nc --seed 5",
     "covariates": "covariates scan/finished --curve curve.nc --out c.csv --draws 40 > c.csv",
+    "prevalence": "prevalence scan/finished --curve curve.nc",
     "duplicates new": "duplicates new --items 2 --houses 3 --categories 3 --out n.jsonl > n.jsonl",
     "duplicates make": "duplicates make grids.jsonl --out d.jsonl --seed 3 > d.jsonl",
     "duplicates check": "duplicates check made.jsonl --benchmark grids.jsonl --quiet",

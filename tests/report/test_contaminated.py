@@ -7,9 +7,10 @@ import pytest
 import xarray as xr
 
 from bayescontam.inference.result import Fit
+from bayescontam.report.contaminated import contaminated_section
+from bayescontam.report.evidence import Evidence, gather
 from bayescontam.report.fit_page import render
 from bayescontam.report.format import Names
-from bayescontam.report.matches import Evidence, contaminated_section, gather
 from tests.report.conftest import BENCHMARKS, MODELS
 from tests.support.made_curve import judge, make_curve
 from tests.support.made_scan import ITEMS, STRATA, MadeScan, make_scan

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.report import scan_page as cosines
+from bayescontam.report import cosine_figures as cosines
+from bayescontam.report.cosine_figures import against_words
 from bayescontam.report.matches import best_matches
 from bayescontam.report.plots import Picture
-from bayescontam.report.scan_page import against_words
 from tests.support.made_scan import BENCHMARKS, ITEMS, MadeScan, make_scan
 from tests.support.pages import is_drawn
 

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
-from bayescontam.report.matches import Evidence, gather
+from bayescontam.report.evidence import Evidence, gather
 from tests.support.made_curve import SENSITIVITY, SPECIFICITY, judge, make_curve
 from tests.support.made_scan import BENCHMARKS, STRATA, MadeScan, make_scan
 

@@ -1,22 +1,27 @@
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from bayescontam.errors import DataError, UsageError
-from bayescontam.report.matches import (
-    BESIDE,
-    FIRST,
-    FURTHER,
-    MOST_ITEMS,
-    Evidence,
-    gather,
-    prevalence_section,
-)
+from bayescontam.report.evidence import Evidence, gather
+from bayescontam.report.matches import BESIDE, FIRST, FURTHER, MOST_ITEMS
+from bayescontam.report.plots import Picture
+from bayescontam.report.prevalence_section import prevalence_section
 from bayescontam.report.scan_page import render_scan
 from tests.support.made_curve import judge, make_curve
-from tests.support.made_scan import BENCHMARKS, ITEMS, STRATA, MadeScan, make_scan
+from tests.support.made_scan import (
+    BENCHMARKS,
+    CHUNKS,
+    ITEMS,
+    STRATA,
+    TAIL_SHARE,
+    TAIL_SIZE,
+    MadeScan,
+    make_scan,
+)
 from tests.support.pages import Parsed, overflow
 
 SOURCES = tuple(dict.fromkeys(source for source, _ in STRATA))
@@ -146,7 +151,76 @@ def test_prevalence_by_a_column(made: MadeScan, evidence: Evidence, column: str)
         numbers=np.where(found(made), 3, 1), words=np.where(found(made), "<yes>\n", "no $x$")
     )
     section = prevalence_section(evidence, items, column)
-    assert section["pictures"][1].alt == f"Prevalence by {column}, 4 groups: 0.00 to 1.00."
+    picture = drawn(section)["prevalence-by"]
+    assert picture.alt == f"Prevalence by {column}, 4 groups: 0.00 to 1.00."
+    assert ("Dashed: logistic regression" in picture.caption) is (column == "numbers")
+    assert [row["kind"] for row in section["trends"]] == ["", ""] * (column == "numbers")
+    assert len(section["groups"]) == section["n_groups"] == 4
+    assert {row["mean"] for row in section["groups"]} == {0.0, 1.0}
+
+
+def drawn(section: dict[str, Any]) -> dict[str, Picture]:
+    return {picture.name: picture for picture in section["pictures"]}
+
+
+def test_kinds_are_drawn_and_listed_by_a_column(made: MadeScan) -> None:
+    best = made.matches[made.matches["rank"] == 1].sort_values("cosine", ascending=False)
+    judged = judge(best.head(20), [1] * 20, PERSON, "exact")
+    curve = make_curve(BENCHMARKS, SOURCES, THRESHOLD, steepness=50.0, judged=judged)
+    items = made.items[["benchmark", "item"]].assign(
+        grid=["4*4" if k % 4 else "2*<b>2</b>" for k in range(ITEMS)]
+    )
+    found = gather(made, curve)
+    section = prevalence_section(found, items, "grid")
+    picture = drawn(section)["prevalence-kinds"]
+    assert picture.alt.startswith("Prevalence by grid and kind (exact")
+    assert "95 % intervals for the items of this benchmark" in picture.caption
+    known = {(row["benchmark"], row["kind"], row["group"]) for row in section["groups"]}
+    assert (BENCHMARKS[0], "exact", "4*4") in known
+    assert (BENCHMARKS[0], "", "2*<b>2</b>") in known
+    html = render_scan(made, found, items, "grid")
+    assert "2*&lt;b&gt;2&lt;/b&gt;" in html
+    assert "<b>2</b>" not in html
+
+
+def test_sources_are_drawn_with_sd_and_interval(evidence: Evidence) -> None:
+    picture = drawn(prevalence_section(evidence))["prevalence-sources"]
+    assert picture.alt.startswith(f"Prevalence by source, {len(SOURCES)} sources: ")
+    assert "one standard deviation (thick) and 95 % interval (thin)" in picture.caption
+
+
+def test_a_second_curve_is_drawn_beside_the_first(made: MadeScan, evidence: Evidence) -> None:
+    first = replace(evidence, label="all")
+    stricter = make_curve(BENCHMARKS, SOURCES, 0.9, judged=evidence.curve.judged)
+    second = gather(made, stricter, label="in<exact>")
+    items = made.items[["benchmark", "item"]].assign(elo=np.arange(ITEMS) * 10.0)
+    section = prevalence_section(first, items, "elo", second)
+    pictures = drawn(section)
+    assert [name for name in pictures if name.startswith("curve-")] == ["curve-1", "curve-2"]
+    assert pictures["curve-2"].title == "P(duplicate | cosine), in<exact>"
+    alone = drawn(prevalence_section(first, items, "elo"))
+    for name in ("prevalence-matches", "prevalence-sources", "prevalence-by"):
+        assert pictures[name].image != alone[name].image
+    # Tables and verdict are of the first curve.
+    assert section["rows"] == prevalence_section(first)["rows"]
+    html = render_scan(made, first, items, "elo", beside=second)
+    assert "in&lt;exact&gt;" in html
+    assert "in<exact>" not in html
+
+
+def test_rates_in_the_tail_are_listed(made: MadeScan, evidence: Evidence, html: str) -> None:
+    rates = prevalence_section(evidence)["rates"]
+    assert [row["benchmark"] for row in rates] == list(BENCHMARKS)
+    for row in rates:
+        own = (made.items["benchmark"] == row["benchmark"]).to_numpy()
+        size = int(TAIL_SHARE * CHUNKS)
+        in_tail = -np.sort(-made.cosines[own], axis=1)[:, :size] > THRESHOLD
+        assert row["sampled"] <= own.sum() * TAIL_SIZE
+        assert row["tail_share"] == pytest.approx(0.01)
+        assert row["share"] == pytest.approx(in_tail.mean(), abs=0.06)
+        assert row["rate"] == pytest.approx(100 * row["share"])
+        assert row["in_tail"]["n_mean"] <= (in_tail.any(axis=1)).sum()
+    assert "Duplicates of an item in 10,000 texts" in html
 
 
 def test_items_without_the_column_are_refused(made: MadeScan, evidence: Evidence) -> None:

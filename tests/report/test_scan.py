@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.report import cosine_figures as figures
 from bayescontam.report import matches
 from bayescontam.report import scan_page as scope
 from bayescontam.report.matches import BESIDE, FIRST, FURTHER
@@ -62,7 +63,7 @@ def test_a_search_by_an_index_is_said_to_be_one(made: MadeScan) -> None:
     )
     assert "the index" not in scope.verdict(made, table)
     for one in (made, found):
-        pictures = scope.distribution(one, matches.best_matches(one)), scope.by_stratum(one)
+        pictures = figures.distribution(one, matches.best_matches(one)), figures.by_stratum(one)
         said = ["estimated from one in 50 chunks" in picture.caption for picture in pictures]
         assert said == [one is found] * 2
     notes = {what: note for what, _, note in scope.counts(found)}

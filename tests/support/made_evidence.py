@@ -56,11 +56,14 @@ def make_scan(
     every = pd.concat([best, tail, others], ignore_index=True).drop_duplicates(PAIR)
     edges = np.floor(every["cosine"].to_numpy(float) * 1000 + 1e-9) / 1000
     every = every.assign(cosine=edges, stratum="", count=every["copies"])
+    tail = _with_sizes(tail, every, of_list) if len(tail) else tail
     named = pd.DataFrame([*known], columns=["benchmark", "item"])
     shares = shares or dict.fromkeys(every["source"], 1.0)
     tables = {
         "matches": _with_chunks(best),
-        "tail": _with_chunks(tail if len(tail) else best.head(0).drop(columns="rank")),
+        "tail": _with_chunks(
+            tail if len(tail) else _with_sizes(best.head(0), every, of_list).drop(columns="rank")
+        ),
         "histogram": _counted(every, of_list),
         "strata": _counted(every, ["benchmark", "source", "stratum"]),
         "items": named.assign(text=[f"text of {name}" for name in named["item"]], cut=False),
@@ -86,6 +89,16 @@ def _with_chunks(table: pd.DataFrame) -> pd.DataFrame:
     ids = [abs(hash(key)) % 2**60 for key in chunk]
     table = table.assign(chunk_id=pd.Series(ids, index=table.index, dtype="uint64"))
     return table.assign(stratum="", start=0, end=9, cosine=table["cosine"].astype("float32"))
+
+
+def _with_sizes(tail: pd.DataFrame, every: pd.DataFrame, of_list: list[str]) -> pd.DataFrame:
+    """Let the tail of each list begin at the lowest cosine of its sample."""
+    lowest = tail.groupby(of_list)["cosine"].min().rename("threshold")
+    tail = tail.join(lowest, on=of_list)
+    above = every.join(lowest - 0.001, on=of_list)
+    above = above[above["cosine"] >= above["threshold"]]
+    sizes = above.groupby(of_list)["count"].sum().rename("tail_matches")
+    return tail.join(sizes, on=of_list)
 
 
 def _counted(every: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
