@@ -66,7 +66,8 @@ def classifiers(study: Study) -> Classifiers:
 def possible_tables(study: Study, name: str) -> np.ndarray:
     """Return all confusion tables that round to the printed scores, dims (table, cell).
 
-    Cells are true positives, false positives, false negatives and true negatives.
+    Cells are true positives, false positives, false negatives and true negatives. Those whose
+    share of duplicates is nearest the printed one come first.
     """
     where = f"classifier of {name}"
     size = int(study.printed("held_out_pairs", where)["value"])
@@ -86,7 +87,9 @@ def possible_tables(study: Study, name: str) -> np.ndarray:
         for hit, alarm in np.argwhere(fits):
             true = int(hits[hit, 0])
             found.append((true, alarm, positives - true, size - positives - alarm))
-    return np.array(found, dtype=int).reshape(-1, 4)
+    tables = np.array(found, dtype=int).reshape(-1, 4)
+    apart = np.abs((tables[:, 0] + tables[:, 2]) / size - share)
+    return tables[np.argsort(apart, kind="stable")]
 
 
 def score_draws(study: Study, name: str, tables: np.ndarray) -> dict[str, np.ndarray]:
@@ -125,6 +128,7 @@ def _note(name: str, tables: np.ndarray) -> str:
         f"The printed scores of the classifier of {name} amount to {hit} duplicates found,"
         f" {missed} missed, {alarm} false alarms and {clear} pairs rightly passed"
     )
-    if len(tables) == 1:
+    others = len(tables) - 1
+    if not others:
         return f"{first}, and to no other counts."
-    return f"{first}, or to one of {len(tables) - 1} other tables near it; all count alike."
+    return f"{first}; {others} other {'table is' if others == 1 else 'tables are'} as likely."

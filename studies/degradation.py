@@ -95,7 +95,7 @@ def printed_changes(printed: pd.DataFrame) -> pd.DataFrame:
     """Return the printed accuracies minus those of the base, model × benchmark."""
     wide = printed.pivot(index="model", columns="benchmark", values="accuracy")
     wide = wide.loc[printed["model"].unique(), printed["benchmark"].unique()]
-    return wide.drop(index=BASE) - wide.loc[BASE]
+    return (wide.drop(index=BASE) - wide.loc[BASE]).round(4)
 
 
 def judged_row(study: Study, change: xr.DataArray | np.ndarray) -> dict[str, object]:
@@ -127,22 +127,21 @@ def _headline(study: Study, changes: xr.DataArray) -> str:
         f"On the mean of {changes.sizes['benchmark']} benchmarks {_stated(rows, 'no worse')} of"
         f" {len(rows)} finetuned models are no worse than their base by more than"
         f" {percent(margin, unit='points')} (all at once with probability {together:.3f})."
-        f" Of {len(single)} single scores that can be stated of {_stated(single, 'no worse')}; of"
-        f" {_stated(single, 'worse')} the contrary, and {_stated(single, 'undecided')} are"
-        " undecided: too few items for that margin."
+        f" It can be stated of {_stated(single, 'no worse')} of {len(single)} single scores, the"
+        f" contrary of {_stated(single, 'worse')}; {_stated(single, 'undecided')} are undecided."
     )
 
 
 def _fallen(changes: xr.DataArray) -> str:
     """Return which benchmark fell most, over all models."""
     over = changes.mean("model")
-    name = str(over["benchmark"][int(over.mean("draw").argmin())].item())
+    name = over.mean("draw").idxmin("benchmark").item()
     worst = mean_and_interval(over.sel(benchmark=name))
     return f"{name} fell most: {percent(*worst, unit='points')}, the mean over all models."
 
 
 def _compared(study: Study, printed: pd.DataFrame, means: xr.DataArray) -> Iterator[Comparison]:
-    expected = printed_changes(printed).mean(axis=1)
+    expected = printed_changes(printed).mean(axis=1).round(4)
     sources = printed.groupby("model")["source"].first()
     for model in means["model"].to_numpy():
         own = means.sel(model=model)
@@ -167,7 +166,7 @@ def _said(study: Study, row: dict[str, object]) -> str:
 
 
 def _mean_picture(study: Study, printed: pd.DataFrame, means: xr.DataArray) -> PictureData:
-    level, expected = study.settings["level"], printed_changes(printed).mean(axis=1)
+    level, expected = study.settings["level"], printed_changes(printed).mean(axis=1).round(4)
     rows = []
     for model in means["model"].to_numpy():
         own = means.sel(model=model).to_numpy()
@@ -203,7 +202,7 @@ def _single_picture(study: Study, changes: xr.DataArray) -> PictureData:
 
 
 def _mean_table(study: Study, printed: pd.DataFrame, means: xr.DataArray) -> TableData:
-    expected = printed_changes(printed).mean(axis=1)
+    expected = printed_changes(printed).mean(axis=1).round(4)
     rows = [
         {"finetuned on": model, "printed": expected[model]}
         | judged_row(study, means.sel(model=model))
@@ -295,7 +294,7 @@ def _last_step(study: Study) -> Comparison:
     return Comparison(
         "gain from DPO to RL", ZEBRA, float(row["value"] - base["value"]), np.nan, np.nan,
         *mean_and_interval(change),
-        "Printed as two accuracies without errors; ours counts 1,000 puzzles of each as drawn anew.",
+        "Printed as two accuracies without errors; ours counts 1,000 puzzles anew for each.",
         str(row["source"]),
     )  # fmt: skip
 
@@ -319,7 +318,7 @@ def _stages(study: Study) -> TableData:
         ),
         "gain from DPO to RL on puzzles with duplicates, if all of it is there": (
             (rl - dpo) / share,
-            "An upper end, by arithmetic alone.",
+            "What they gained if the others gained nothing, by arithmetic alone.",
             "Whether all of it is there: finetuning lifted unseen puzzles too.",
         ),
         "gain from DPO to RL minus gain from SFT to DPO": (

@@ -239,9 +239,7 @@ def rank(
         print_lines([*ranking.sentences(), verdict_line(fit), f"Which items: {which}"])
 
 
-def _check_margins(
-    against: str | None, margin: float | None, two_sided: bool, pairs: bool
-) -> None:
+def _check_margins(against: str | None, margin: float | None, two_sided: bool, pairs: bool) -> None:
     """Refuse one of --against and --margin without the other, and what goes with neither."""
     if against is not None and margin is None:
         raise UsageError(

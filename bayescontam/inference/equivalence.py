@@ -140,9 +140,7 @@ def smallest_margin(change: FloatArray, level: float, *, two_sided: bool = False
     return max(0.0, float(np.quantile(lost, level)))
 
 
-def _statements(
-    above: Above, margin: float, two_sided: bool
-) -> dict[MarginVerdict, float]:
+def _statements(above: Above, margin: float, two_sided: bool) -> dict[MarginVerdict, float]:
     """Return the probability of each statement, from that of a change above a number."""
     over = above(-margin)
     if not two_sided:
@@ -316,11 +314,11 @@ def compare_against(
     A statement needs two witnesses. The posterior must give it at least the level; and so must
     the responses of the two models alone, by the mean difference over the items that both
     answered and its standard error (Agresti & Min 2005, doi:10.1002/sim.1781; where rows count
-    different items, Agresti & Caffo 2000, doi:10.1080/00031305.2000.10474560), less the fit's adjustment for
-    contamination with its posterior variance. Otherwise it is "borrowed": partial pooling draws
-    models together, so that many equal models would let a fit call one more equal that hardly
-    answered anything. A genuine ability whose overfitting is "borrowed", or of contamination
-    that does not vary, gives no statement either.
+    different items, Agresti & Caffo 2000, doi:10.1080/00031305.2000.10474560), less the fit's
+    adjustment for contamination with its posterior variance. Otherwise it is "borrowed":
+    partial pooling draws models together, so that many equal models would let a fit call one
+    more equal that hardly answered anything. A genuine ability whose overfitting is "borrowed",
+    or of contamination that does not vary, gives no statement either.
 
     References
     ----------
@@ -418,9 +416,7 @@ def _row(
     }
 
 
-def _smallest(
-    change: FloatArray, own: tuple[float, float], level: float, two_sided: bool
-) -> float:
+def _smallest(change: FloatArray, own: tuple[float, float], level: float, two_sided: bool) -> float:
     """Return the smallest margin that both the posterior and the responses alone state."""
     mean, sd = own
     if two_sided:

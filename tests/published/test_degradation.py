@@ -106,24 +106,23 @@ def test_the_base_is_shared(changes: xr.DataArray) -> None:
     assert np.corrcoef(*own)[0, 1] == pytest.approx(0.5, abs=0.05)
 
 
-def test_verdicts_are_those_of_normal_arithmetic(
-    printed: pd.DataFrame, found: Findings
-) -> None:
+def test_verdicts_are_those_of_normal_arithmetic(printed: pd.DataFrame, found: Findings) -> None:
     table = table_of(found, "Changes of single scores with verdicts")
     sizes = printed.groupby("benchmark")["items"].first()
     base = printed[printed["model"] == BASE].set_index("benchmark")["accuracy"]
     near = 0
     for row in table.to_dict("records"):
         name = row["benchmark"]
-        p, q = base[name] + row["printed"], base[name]
-        sd = np.sqrt((p * (1 - p) + q * (1 - q)) / sizes[name])
-        no_worse = stats.norm.sf(-0.02, row["printed"], sd)
-        assert row["p_no_worse"] == pytest.approx(no_worse, abs=0.01)
-        if abs(no_worse - 0.95) < 0.01:
+        q, size = base[name], sizes[name]
+        p, q = (round(share * size) / size for share in (q + row["printed"], q))
+        sd = np.sqrt((p * (1 - p) + q * (1 - q)) / size)
+        no_worse = stats.norm.sf(-0.02, p - q, sd)
+        assert row["p_no_worse"] == pytest.approx(no_worse, abs=0.015)
+        if abs(no_worse - 0.95) < 0.015:
             near += 1
         else:
             assert row["verdict"] == ("no worse" if no_worse >= 0.95 else "undecided")
-    assert near < 10
+    assert near < 15
     assert set(table["verdict"]) == {"no worse", "undecided"}
 
 
@@ -181,7 +180,7 @@ def test_the_claim_is_stated_of_all_means(found: Findings, printed: pd.DataFrame
     table = table_of(found, "Mean changes with verdicts")
     assert set(table["verdict"]) == {"no worse"}
     assert table.set_index("finetuned on")["printed"].to_dict() == pytest.approx(
-        printed_changes(printed).mean(axis=1).to_dict()
+        printed_changes(printed).mean(axis=1).to_dict(), abs=1e-4
     )
     assert "9 of 9 finetuned models are no worse" in found.headline
     assert "HellaSwag fell most" in found.headline

@@ -14,7 +14,7 @@ TRUTHS = (-2.0, -1.0, -0.5, 0.0, 1.0)
 
 @dataclass(frozen=True)
 class Design:
-    """Two models, each with its own items, or with answers to the same ones."""
+    """Two models with so many answers each, and what is stated of them."""
 
     items: int
     accuracy: float  # of the base
@@ -23,11 +23,17 @@ class Design:
     level: float = 0.95
 
 
-def rates(design: Design, data_sets: int, seed: int, draws: int = 1000) -> pd.DataFrame:
+def rates(
+    design: Design,
+    data_sets: int,
+    seed: int,
+    draws: int = 1000,
+    truths: tuple[float, ...] = TRUTHS,
+) -> pd.DataFrame:
     """Return ``truth`` (in margins) and the share of each verdict, by posteriors of counts."""
     rng = np.random.default_rng(seed)
     rows = []
-    for truth in TRUTHS:
+    for truth in truths:
         change = _beta_changes(design, truth * design.margin, data_sets, draws, rng)
         found = [
             margin_verdict(own, design.margin, two_sided=design.two_sided, level=design.level)
@@ -87,9 +93,7 @@ def pooled_rates(
     return {name: number / data_sets for name, number in count.items()}
 
 
-def _pooled(
-    observed: np.ndarray, error: float, draws: int, rng: np.random.Generator
-) -> np.ndarray:
+def _pooled(observed: np.ndarray, error: float, draws: int, rng: np.random.Generator) -> np.ndarray:
     """Draw changes given Normal observations, with a flat mean and a HalfNormal(error) spread."""
     spread = np.linspace(0.01, 4, 80) * error
     total = spread**2 + error**2
