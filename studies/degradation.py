@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 
 import bayescontam as bc
+from bayescontam._format import probability
 from bayescontam.inference.equivalence import smallest_margin
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
@@ -126,7 +127,7 @@ def _headline(study: Study, changes: xr.DataArray) -> str:
     return (
         f"On the mean of {changes.sizes['benchmark']} benchmarks {_stated(rows, 'no worse')} of"
         f" {len(rows)} finetuned models are no worse than their base by more than"
-        f" {percent(margin, unit='points')} (all at once with probability {together:.3f})."
+        f" {percent(margin, unit='points')} (all at once with probability {probability(together)})."
         f" It can be stated of {_stated(single, 'no worse')} of {len(single)} single scores, the"
         f" contrary of {_stated(single, 'worse')}; {_stated(single, 'undecided')} are undecided."
     )
@@ -162,7 +163,7 @@ def _said(study: Study, row: dict[str, object]) -> str:
         "worse": f"worse by more than {margin}",
     }
     said = words.get(str(row["verdict"]), f"undecided whether worse by more than {margin}")
-    return f"{said} (probability of no worse {row['p_no_worse']:.3f})"
+    return f"{said} (probability of no worse {probability(row['p_no_worse'])})"
 
 
 def _mean_picture(study: Study, printed: pd.DataFrame, means: xr.DataArray) -> PictureData:
