@@ -32,7 +32,8 @@ class Classifiers:
 
 def classifiers(study: Study) -> Classifiers:
     """Return intervals of the printed scores, and of recall, which is not printed."""
-    comparisons, rows, notes = [], [], []
+    comparisons: list[Comparison] = []
+    rows, notes = [], []
     for name in NAMES:
         tables = possible_tables(study, name)
         scores = score_draws(study, name, tables)
@@ -47,8 +48,8 @@ def classifiers(study: Study) -> Classifiers:
             "intervals",
             "Scores of the classifiers of duplicates",
             "Posterior means with 95 % intervals, from the counts that the printed scores amount"
-            " to. In the data that were classified 9 % or fewer of the pairs are duplicates, in"
-            " the validation sets 25 %.",
+            " to. Of the pairs to train on 9 % are duplicates, of those of the validation sets"
+            " 25 %.",
             shown,
             "share",
             "measure",
