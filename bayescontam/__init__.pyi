@@ -88,6 +88,12 @@ from .inference.checks import (
     Thresholds as Thresholds,
 )
 from .inference.crossval import compare as compare
+from .inference.equivalence import (
+    Against as Against,
+    MarginVerdict as MarginVerdict,
+    compare_against as compare_against,
+    margin_verdict as margin_verdict,
+)
 from .inference.pipeline import fit as fit
 from .inference.prior_predictive import prior_predictive as prior_predictive
 from .inference.ranking import (

@@ -22,6 +22,7 @@ from bayescontam.cli.terminal import print_lines, print_table, put_csv, put_json
 from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayescontam.inference.equivalence import Against
     from bayescontam.inference.ranking import Ranking
     from bayescontam.inference.result import Fit
 
@@ -36,6 +37,7 @@ RANK_EXAMPLES = examples(
     "bayescontam rank fit.nc",
     "bayescontam rank fit.nc --benchmark mmlu --benchmark gsm8k --weights item",
     "bayescontam rank fit.nc --pairs --level 0.9",
+    "bayescontam rank finetuned.nc --against base --margin 0.02",
     "bayescontam rank fit.nc --format csv --out ranks.csv",
 )
 ITEMS_EXAMPLES = examples(
@@ -49,9 +51,11 @@ _SPARE_OF_RANKS = (
     "rank_joint", "p_best", "p_rank_better", "p_rank_worse", "rank_raw", "places_gained",
     "raw_accuracy",
 )  # fmt: skip
+_SPARE_OF_AGAINST = ("own_se", "own_difference", "p_better", "p_worse", "smallest_margin")
 _MOST = 20
 """Rows that the terminal gets where fewer items are suspects."""
 in_refits = partial(Option, rich_help_panel="Refits")
+in_margins = partial(Option, rich_help_panel="Against one model")
 
 
 def compare(
@@ -177,29 +181,89 @@ def rank(
             " instead of ranks. JSON has both.",
         ),
     ] = False,
+    against: Annotated[
+        str | None,
+        in_margins(
+            help="Model that the others are held against, instead of ranks: which are no worse"
+            " than it by more than --margin, and which are worse."
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        in_margins(
+            help="Largest difference that does not matter, such as 0.02 for two points. Needed"
+            " with --against; choose it before you see the result."
+        ),
+    ] = None,
+    two_sided: Annotated[
+        bool,
+        in_margins("--two-sided", help="State 'within ± the margin': a gain matters too."),
+    ] = False,
     output: Format = "table",
     out: InsteadOfPrinting = None,
     quiet: ShowNoProgress = False,
 ) -> None:
     """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
+    _check_margins(against, margin, two_sided, pairs)
     with stage(not quiet, f"reading and ranking {printable(path)}"):
+        from bayescontam.inference.equivalence import compare_against
         from bayescontam.inference.findings import estimated_effect, verdict_line, which_items
         from bayescontam.inference.ranking import rank_models
         from bayescontam.inference.result import Fit
 
         fit = Fit.from_netcdf(path)
-        ranking = rank_models(fit, benchmark or None, by=by, weights=weights, level=level)
-    if output == "csv":
+        if against is None or margin is None:
+            ranking = rank_models(fit, benchmark or None, by=by, weights=weights, level=level)
+        else:
+            held = compare_against(
+                fit,
+                against,
+                margin,
+                two_sided=two_sided,
+                benchmark=benchmark or None,
+                by=by,
+                weights=weights,
+                level=level,
+            )
+    effect, which = estimated_effect(fit.data["estimands"]), which_items(fit)
+    if against is not None:
+        _put_against(held, effect, output, out, [verdict_line(fit), f"Which items: {which}"])
+    elif output == "csv":
         put_csv(ranking.pairs() if pairs else ranking.table, out)
     elif output == "json":
-        note = {"note": estimated_effect(fit.data["estimands"])}
-        put_json(note | ranking.to_dict() | {"verdict": verdict_line(fit)}, out)
+        put_json({"note": effect} | ranking.to_dict() | {"verdict": verdict_line(fit)}, out)
     else:
-        print_lines([estimated_effect(fit.data["estimands"])])
+        print_lines([effect])
         _print_ranking(ranking, pairs)
-        which = f"Which items: {which_items(fit)}"
-        print_lines([*ranking.sentences(), verdict_line(fit), which])
+        print_lines([*ranking.sentences(), verdict_line(fit), f"Which items: {which}"])
+
+
+def _check_margins(against: str | None, margin: float | None, two_sided: bool, pairs: bool) -> None:
+    """Refuse one of --against and --margin without the other, and what goes with neither."""
+    if against is not None and margin is None:
+        raise UsageError(
+            "--against needs --margin: the largest difference that does not matter, such as 0.02"
+            " for two points; there is no default, since only you know what matters"
+        )
+    if against is None and (margin is not None or two_sided):
+        option = "--two-sided" if margin is None else "--margin"
+        raise UsageError(f"{option} needs --against: the model that the others are held against")
+    if against is not None and pairs:
+        raise UsageError("--against and --pairs: give one of the two")
+
+
+def _put_against(
+    held: "Against", effect: str, output: str, out: Path | None, last: list[str]
+) -> None:
+    if output == "csv":
+        put_csv(held.table, out)
+    elif output == "json":
+        put_json({"note": effect} | held.to_dict() | {"verdict": last[0]}, out)
+    else:
+        print_lines([effect])
+        print_table(held.table, _SPARE_OF_AGAINST)
+        print_lines([*held.sentences(), *last])
 
 
 def _print_ranking(ranking: "Ranking", pairs: bool) -> None:

@@ -469,14 +469,13 @@ def rank_models(
     >>> float(ranking.p_better.loc["good", "bad"]) > 0.95
     True
     """
-    by, level = _by(fit, by), fit.level if level is None else level
-    if weights not in WEIGHTINGS:
-        raise UsageError(f"weights: got {weights!r}; allowed are 'benchmark' or 'item'")
+    by, level = quantity_of(fit, by), fit.level if level is None else level
+    check_weights(weights)
     check_level(level)
     names = [benchmark] if isinstance(benchmark, str) else benchmark
     compared = compared_models(fit, names, by_item=weights == "item")
-    draws = _averaged(fit.data["estimands"].to_dataset()[by], compared)
-    raw = _averaged(fit.raw_accuracy(), compared)
+    draws = averaged(fit.data["estimands"].to_dataset()[by], compared)
+    raw = averaged(fit.raw_accuracy(), compared)
     placed = ranks(draws, axis=1)
     order = np.lexsort((-draws.mean(axis=0), placed.mean(axis=0)))
     draws, placed, raw = draws[:, order], placed[:, order], raw[order]
@@ -513,7 +512,14 @@ def distinguished(p_better: FloatArray, level: float) -> np.ndarray[Any, np.dtyp
     return np.fmax(p_better, p_better.T) >= level
 
 
-def _by(fit: Fit, by: str | None) -> By:
+def check_weights(weights: str) -> None:
+    """Refuse a weighting that there is none of."""
+    if weights not in WEIGHTINGS:
+        raise UsageError(f"weights: got {weights!r}; allowed are 'benchmark' or 'item'")
+
+
+def quantity_of(fit: Fit, by: str | None) -> By:
+    """Return the estimand that models are compared by."""
     if by is not None and by not in get_args(By):
         raise UsageError(f"by: got {by!r}; allowed are {join_list(get_args(By))}")
     names = EffectNames.among(fit.data["estimands"])
@@ -526,7 +532,7 @@ def _by(fit: Fit, by: str | None) -> By:
     return cast("By", names.meant(by or TOTAL.ability))
 
 
-def _averaged(values: xr.DataArray, compared: Compared) -> FloatArray:
+def averaged(values: xr.DataArray, compared: Compared) -> FloatArray:
     """Return the weighted mean over benchmarks, dims ([draw,] model), chains joined."""
     draws = [dim for dim in ("chain", "draw") if dim in values.dims]
     values = values.transpose(*draws, "model", "benchmark")

@@ -36,6 +36,7 @@ Analysis = Literal[
     "eight_models",
     "versions",
     "conceptarc",
+    "degradation",
     "finetuning",
     "prevalence",
     "arc_concepts",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayescontam.inference.equivalence import compare_against
 from bayescontam.inference.findings import verdict_line, which_items
 from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
@@ -71,9 +72,37 @@ def test_options_reach_the_ranking(made: Made, run: Run) -> None:
     assert content == json.loads(json.dumps(wanted.to_dict()))
 
 
+def test_models_are_held_against_a_base(made: Made, run: Run) -> None:
+    base = NAMES[0]
+    options = ("--against", base, "--margin", "0.3", "--by", "accuracy", "--level", "0.8")
+    wanted = compare_against(Fit.from_netcdf(made.path), base, 0.3, by="accuracy", level=0.8)
+    rows = pd.read_csv(
+        io.StringIO(run("rank", made.path, *options, "--format", "csv").out), lineterminator="\n"
+    )
+    pd.testing.assert_frame_equal(rows, wanted.table, check_dtype=False)
+    assert set(rows["model"]) == set(NAMES[1:])
+    content = json.loads(run("rank", made.path, *options, "--format", "json").out)
+    assert content["sentences"] == wanted.sentences()
+    assert "verdict" in content
+    shown = run("rank", made.path, *options)
+    assert (shown.status, shown.err) == (0, "")
+    for line in wanted.sentences():
+        assert line in shown.out
+    assert not {"\x1b", "\x07"} & set(shown.out)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--against", NAMES[0]), "error: --against needs --margin: the largest difference"),
+        (("--margin", "0.1"), "error: --margin needs --against"),
+        (("--two-sided",), "error: --two-sided needs --against"),
+        (
+            ("--against", NAMES[0], "--margin", "0.1", "--pairs"),
+            "error: --against and --pairs: give one of the two",
+        ),
+        (("--against", "zz", "--margin", "0.1"), "error: against: got 'zz', which the fit"),
+        (("--against", NAMES[0], "--margin", "2"), "error: margin: got 2; allowed is a number"),
         (("--benchmark", "quizz"), "error: benchmark: got 'quizz', which the fit does not have;"),
         (("--level", "0.2"), "error: level: got 0.2; allowed is 0.5 up to but not 1\n"),
         (("--out", "a.txt"), "error: --out: a table is for the terminal; add --format csv or json"),

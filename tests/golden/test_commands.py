@@ -30,6 +30,10 @@ CASES = {
     "rank": "rank compact.nc",
     "rank on one benchmark": "rank anchored.nc --benchmark quiz --by accuracy --level 0.9",
     "rank by pairs": "rank compact.nc --pairs --weights item",
+    "rank against a model": "rank ability.nc --against bo --margin 0.3",
+    "rank against a model as json": (
+        "rank compact.nc --against ada --margin 0.3 --two-sided --by accuracy --format json"
+    ),
     "rank as csv": "rank marginalised.nc --format csv",
     "rank as json": "rank noisy_covariate.nc --format json",
     "items": "items two_parameter.nc",
@@ -99,6 +103,7 @@ CASES = {
     "no such file": "summary none.nc",
     "no such spec": "fit tables/single.csv --model hierarchicl --out x.nc",
     "a table with faults": "fit faulty.csv --out x.nc",
+    "a base without a margin": "rank compact.nc --against ada",
     "an option with a fault": "rank compact.nc --benchmark quizz",
     "a curve where a fit is wanted": "summary curve.nc",
 }

@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "arc-decomposition": {"tables": 2, "resamples": 100},
     "arc-versions": {"tables": 2, "resamples": 100},
     "conceptarc": {},
+    "degradation": {"draws": 500},
     "duplicate-finetuning": {"draws": {}},
     "in-vivo": {},
     "eight-models": {"tables": 1, "tasks": 60, "resamples": 100},
