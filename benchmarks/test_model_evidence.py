@@ -46,7 +46,7 @@ def recover(data_sets: int, *, counts: bool, seed: int = 1) -> tuple[pd.DataFram
         data = {"other_items": drawn["others"]}
         data |= {"control_items": drawn["controls"]} if counts else {}
         tree = nutpie.sample(
-            compiled.with_data(**data), draws=500, tune=700, chains=2, cores=2, seed=seed + k,
+            compiled.with_data(**data), draws=600, tune=600, chains=1, cores=1, seed=seed + k,
             progress_bar=False, target_accept=0.95,
         )  # fmt: skip
         divergences = int(tree["sample_stats"]["diverging"].sum())
@@ -54,7 +54,7 @@ def recover(data_sets: int, *, counts: bool, seed: int = 1) -> tuple[pd.DataFram
             if name not in tree["posterior"]:
                 continue
             values = tree["posterior"][name].to_numpy()
-            values = values.reshape(values.shape[0] * values.shape[1], -1)[::2]
+            values = values.reshape(values.shape[0] * values.shape[1], -1)[::3]
             true = np.atleast_1d(prior["prior"][name].to_numpy()[0, k]).ravel()
             below = (values < true).mean(axis=0)
             ranks += [

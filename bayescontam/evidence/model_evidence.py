@@ -372,7 +372,7 @@ _FOUND = {
     "lower": "score below their controls: these are no controls then, or the direction is wrong"
     " (--lower-is-seen)",
     "alike": "score like their controls: neither that items were seen was shown, nor that they"
-    " were not, and P(contaminated) is mostly the prior's",
+    " were not; P(contaminated) rests on the prior and on what other models show",
     "wide": "score above their controls, but components overlap: how many items were seen is"
     " hardly known",
 }
