@@ -59,8 +59,8 @@ def evidence(
         ),
     ] = "error",
     level: Level = 0.95,
-    draws: Draws = 1000,
-    tune: Tune = 1000,
+    draws: Draws = 1500,
+    tune: Tune = 1500,
     chains: Chains = 4,
     seed: Annotated[
         int | None, Option(help="Seed; default: a fresh one, which is printed.")

@@ -34,6 +34,9 @@ from bayescontam.parallel import usable_cores
 type WithoutControls = Literal["error", "drop", "borrow"]
 """What becomes of models that have too few controls."""
 
+TARGET_ACCEPT = 0.98
+"""A few items with a large shift and many with a small one fit alike: a curved ridge, which needs
+small steps."""
 WIDE = 0.5
 """Width of the interval of a share from which on the data hardly narrow it."""
 DIFFERENT = 0.01
@@ -154,8 +157,8 @@ def model_evidence(
     without_controls: WithoutControls = "error",
     level: float = LEVEL,
     seed: int | None = None,
-    draws: int = 1000,
-    tune: int = 1000,
+    draws: int = 1500,
+    tune: int = 1500,
     chains: int = 4,
     cores: int | None = None,
     progress: bool = False,
@@ -176,7 +179,7 @@ def model_evidence(
     seed : int, optional
         Default: a fresh one, which the result records.
     draws, tune, chains : int
-        Draws stored of each chain (1,000), draws before those (1,000), and chains (4).
+        Draws stored of each chain (1,500), draws before those (1,500), and chains (4).
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     progress : bool, default False
@@ -223,7 +226,9 @@ def model_evidence(
     check_level(level)
     seed = fresh_seed() if seed is None else check_seed(seed)
     cores = min(chains, usable_cores()) if cores is None else cores
-    sampling = Sampling(draws=draws, tune=tune, chains=chains, cores=cores, target_accept=0.95)
+    sampling = Sampling(
+        draws=draws, tune=tune, chains=chains, cores=cores, target_accept=TARGET_ACCEPT
+    )
     if isinstance(scores, pd.DataFrame):
         scores = ModelScores.from_frame(scores)
     elif not isinstance(scores, ModelScores):

@@ -121,10 +121,13 @@ def build_seen(levels: Levels) -> pm.Model:
     several = len(levels.models) > 1
     with pm.Model(coords=levels.coords) as model:
         clean = _clean(levels, several)
-        center = pm.Normal("share_bar", 0.0, 1.5)
+        center = pm.Normal("share_bar", 0.0, 1.0 if several else 1.5)
         height = pm.HalfNormal("shift_bar", 2.0)
         if several:
-            spread = pm.HalfNormal("sigma_share", 1.0) * pm.Normal("share_offset", dims="model")
+            # Never near zero: that one model has seen a benchmark shows little of another, and
+            # models whose scores show nothing must not take the share of those that do.
+            apart = pm.LogNormal("sigma_share", np.log(1.5), 0.3)
+            spread = apart * pm.Normal("share_offset", dims="model")
             more = pm.HalfNormal("sigma_shift", 0.5) * pm.Normal("shift_offset", dims="model")
         else:
             spread = more = pt.zeros(1)

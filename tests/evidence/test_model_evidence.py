@@ -68,7 +68,7 @@ def test_bins_lie_between_ordered_controls(ties: bool) -> None:
 def test_bins_hold_what_spacings_state_whatever_the_scores() -> None:
     # P(score below an edge) is Beta distributed for any clean distribution, ties or not.
     inside = []
-    for k in range(400):
+    for k in range(200):
         rng = np.random.default_rng(k)
         clean, more = np.exp(rng.normal(size=(2, 60))).round(1)
         given = pd.DataFrame(
@@ -136,6 +136,7 @@ def test_covariates_rank_and_rate_what_was_seen(table: pd.DataFrame, found: Mode
     assert set(frame["calibrated"]) == {"own"}
 
 
+@pytest.mark.slow
 def test_no_difference_leaves_everything_open() -> None:
     given = made_scores(np.random.default_rng(8), [0.5], 0.0, items=300, counts=False)
     found = model_evidence(given.drop(columns="seen"), seed=3, draws=500, tune=700, chains=2)
@@ -151,6 +152,7 @@ def test_no_difference_leaves_everything_open() -> None:
     assert items["p_duplicate"].max() < 0.9
 
 
+@pytest.mark.slow
 def test_few_simulations_agree_with_the_prior() -> None:
     ranks, items = recover(12, counts=True)
     table, reliable = coverage(ranks), reliability(items)
