@@ -206,7 +206,7 @@ def test_real_ngrams_of_seventeen_models() -> None:
     assert summary["items"].eq(1319).all()
     assert summary["verdict"].drop("Grok-1").eq("borrowed").all()
     # Items of Grok-1 are completed a little more often than their rewritings: 0.844 of 5 to 0.801.
-    assert summary.loc["Grok-1", "above"] == pytest.approx(0.5155, abs=0.003)
+    assert summary.loc["Grok-1", "above"] == pytest.approx(0.514, abs=0.0015)
     assert summary.loc["Grok-1", "share_high"] - summary.loc["Grok-1", "share_low"] > 0.3
     frame = found.covariates().frame
     assert len(frame) == 26380
