@@ -53,12 +53,15 @@ def are_shared(scores: ModelScores) -> bool:
 def make_levels(scores: ModelScores, rng: np.random.Generator) -> Levels:
     """Return scores in levels; `rng` breaks ties between scores in bins."""
     frame = scores.frame
+    if frame["score"].nunique() < 2:
+        problem = "all scores are equal; they show nothing about what was seen"
+        raise DataError([Fault(scores.source, problem)])
     codes, names = pd.factorize(frame["model"])
     model = codes.astype(np.int64)
     control: BoolArray = frame["control"].to_numpy()
     if are_shared(scores):
         found, level = np.unique(frame["score"].to_numpy(), return_inverse=True)
-        value, spacings = _standardised(found, level[control], scores), None
+        value, spacings = _standardised(found, level[control]), None
     else:
         value, level, spacings = _bins(frame["score"].to_numpy(), model, control, rng)
     level = level.astype(np.int64)
@@ -71,14 +74,12 @@ def make_levels(scores: ModelScores, rng: np.random.Generator) -> Levels:
     return Levels(tuple(names), value, spacings, controls, others, model, level)
 
 
-def _standardised(found: FloatArray, clean: IntArray, scores: ModelScores) -> FloatArray:
+def _standardised(found: FloatArray, clean: IntArray) -> FloatArray:
     """Return the levels' scores in standard deviations of the controls from their mean."""
-    center, scale = found[clean].mean(), found[clean].std()
-    scale = scale or found.std()
-    if not scale:
-        problem = "all scores are equal; they show nothing about what was seen"
-        raise DataError([Fault(scores.source, problem)])
-    value: FloatArray = (found - center) / scale
+    known = found[clean]
+    # Not by a deviation of 0: that of equal shares may be a rounding error.
+    scale = known.std() if np.ptp(known) else found.std()
+    value: FloatArray = (found - known.mean()) / scale
     return value
 
 
