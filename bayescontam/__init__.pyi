@@ -31,6 +31,10 @@ from .data.judgements import (
     Judgements as Judgements,
     read_judgements as read_judgements,
 )
+from .data.model_scores import (
+    ModelScores as ModelScores,
+    read_scores as read_scores,
+)
 from .data.responses import (
     Responses as Responses,
     read_responses as read_responses,
@@ -70,6 +74,10 @@ from .evidence.covariates import (
 from .evidence.curve import (
     Curve as Curve,
     fit_curve as fit_curve,
+)
+from .evidence.model_evidence import (
+    ModelEvidence as ModelEvidence,
+    model_evidence as model_evidence,
 )
 from .evidence.prevalence import (
     prevalence as prevalence,

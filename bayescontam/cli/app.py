@@ -10,6 +10,7 @@ from bayescontam.cli import (
     covariates,
     demo,
     duplicates,
+    evidence,
     find,
     fit,
     importers,
@@ -62,6 +63,7 @@ app.add_typer(judge.app, name="judge", epilog=judge.EXAMPLES)
 app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
 app.command("prevalence", epilog=prevalence.EXAMPLES)(prevalence.prevalence)
+app.command("evidence", epilog=evidence.EXAMPLES)(evidence.evidence)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
 app.add_typer(lab.app, name="lab", epilog=lab.EXAMPLES)

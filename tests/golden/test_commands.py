@@ -75,6 +75,7 @@ CASES = {
     "curve without judgements": "curve scan/finished --out prior.nc --seed 5",
     "covariates": "covariates scan/finished --curve curve.nc --out c.csv --draws 40 > c.csv",
     "prevalence": "prevalence scan/finished --curve curve.nc",
+    "evidence without controls": "evidence scores.csv --out c.csv --lower-is-seen",
     "duplicates new": "duplicates new --items 2 --houses 3 --categories 3 --out n.jsonl > n.jsonl",
     "duplicates make": "duplicates make grids.jsonl --out d.jsonl --seed 3 > d.jsonl",
     "duplicates check": "duplicates check made.jsonl --benchmark grids.jsonl --quiet",
@@ -119,6 +120,9 @@ def place(there: Path) -> Path:
     rows = table[table["model"] == "bo"].drop(columns=["guess", "concept", "clean"])
     rows.assign(model="eve").to_csv("new.csv", index=False)
     table.assign(n_correct=table["n_correct"] * 3).head(4).to_csv("faulty.csv", index=False)
+    scores = table[["model", "benchmark", "item"]].drop_duplicates()
+    scores = scores.assign(score=range(len(scores)), control=(scores["model"] == "bo").astype(int))
+    scores.to_csv("scores.csv", index=False)
     return there
 
 
