@@ -15,9 +15,9 @@ import pytest
 import bayescontam
 from bayescontam import Judgements, Scan, TrainedJudge
 from bayescontam.data.judgements import PAIR
+from bayescontam.evidence.choice import all_pairs
 from bayescontam.evidence.judge_features import COSINE, FEATURES, pair_features
 from bayescontam.evidence.judge_validation import METRICS, validation
-from bayescontam.evidence.choice import all_pairs
 from bayescontam.evidence.trained_judge import Scorer, train_judge
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.synthetic import read_truth

@@ -18,9 +18,9 @@ from bayescontam._text import join_list, printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import MODEL, PAIR, RULE, TRAINED, Judgements
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.evidence.choice import all_pairs
 from bayescontam.evidence.judge_features import COSINE, FEATURES, pair_features
 from bayescontam.evidence.judge_validation import validation
-from bayescontam.evidence.choice import all_pairs
 from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
 from bayescontam.scan.results import Scan
 
