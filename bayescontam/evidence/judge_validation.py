@@ -45,7 +45,8 @@ def validation(
         known = _proportions(sums.sum(axis=0))
         metrics[name] = {key: _interval(v, known.get(key)) for key, v in found[name].items()}
     judge, *others = methods
-    total = _sums(*(held_out[c] for c in ("judged", *methods[judge])), groups).sum(axis=0)
+    p, verdict = methods[judge]
+    total = _sums(held_out["judged"], held_out[p], held_out[verdict], groups).sum(axis=0)
     return {
         **dict(zip(_COUNTS, map(int, total[:4]), strict=True)),
         "pairs": len(held_out),
@@ -57,7 +58,7 @@ def validation(
             }
             for other in others
         },
-        "reliability": _reliability(held_out["judged"], held_out[methods[judge][0]], groups, drawn),
+        "reliability": _reliability(held_out["judged"], held_out[p], groups, drawn),
         "intervals": f"{_LEVEL:.0%} of {_RESAMPLES:,} bootstrap samples of items; proportions at"
         " least as wide as Wilson's interval",
     }

@@ -279,15 +279,16 @@ class TrainedJudge(BaseModel):
         features = pair_features(_with_best(pairs), texts, progress=progress)
         x = features.to_numpy(float)
         at = [FEATURES.index(column) for column in COSINE]
-        groups = pairs.groupby(_ITEM, sort=False).ngroup().to_numpy()
+        numbers = pairs.groupby(_ITEM, sort=False).ngroup()
+        groups: IntArray = np.asarray(numbers, dtype=np.int64)
         fold = np.full(len(y), -1)
         folds, held_out = [], pairs[_ITEM].assign(judged=y, fold=0)
         with stage(progress, "training"):
             for number, (train, test) in enumerate(_splits(y, groups, seed)):
                 fold[test] = number
-                part = x[train], y[train], groups[train]
-                learnt = Scorer.fit(*part, seed)
-                alone = Scorer.fit(x[np.ix_(train, at)], *part[1:], seed, (1.0,))
+                own_y, own_groups = y[train], groups[train]
+                learnt = Scorer.fit(x[train], own_y, own_groups, seed)
+                alone = Scorer.fit(x[np.ix_(train, at)], own_y, own_groups, seed, (1.0,))
                 folds.append(learnt)
                 for own, scorer, seen in (("judge", learnt, x[test]), ("c", alone, x[test][:, at])):
                     p = scorer.probability(seen)
