@@ -214,7 +214,7 @@ def covariates(
             command=command_line(),
         )
     else:
-        given = {"judgements": judgements or None, "spec": spec, "seed": seed}
+        given: dict[str, object] = {"judgements": judgements or None, "spec": spec, "seed": seed}
         given |= {"kind": kind or None, "validation": validation or None}
         if clash := [f"--{name}" for name, value in given.items() if value is not None]:
             raise UsageError(
@@ -243,7 +243,7 @@ def _print_weighed(weighed: "ItemContamination", fitted: "Curve", level: float, 
     shown = shares[shares["by"].isin(_PARTS)].merge(numbers, on=["benchmark", "by"])
     shown = shown.replace({"by": _PARTS}).rename(columns=_COLUMNS)
     print_table(
-        shown[[c for c in shown if c not in ("group", "sd") and "of_kinds" not in c]],
+        shown[[c for c in shown if c not in ("group", "sd") and "of_kinds" not in str(c)]],
         see_all="the report of the scan, with --curve",
     )
     print_lines(

@@ -308,8 +308,9 @@ class _Offered:
         self.pairs = pairs.fillna({"at": -1}).astype({"at": int}).reset_index(drop=True)
         self.number = self.pairs["number"].to_numpy(np.int64)
         self._source = pd.Index(curve.sources).get_indexer(pd.Index(self.pairs["source"]))
-        groups = self.pairs.groupby("number").indices
-        self._rows = {int(key): np.asarray(rows) for key, rows in groups.items()}
+        numbers, starts = np.unique(self.number, return_index=True)  # they are in order
+        rows = np.split(np.arange(len(self.pairs)), starts[1:])
+        self._rows: dict[int, IntArray] = dict(zip(numbers.tolist(), rows, strict=False))
 
     def duplicates(self, progress: bool) -> FloatArray:
         """Return P(duplicate) given curve and verdicts, dims (draw, pair)."""

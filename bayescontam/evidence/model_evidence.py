@@ -296,7 +296,7 @@ def _with_controls(scores: ModelScores, otherwise: WithoutControls) -> ModelScor
 
 def summarise_evidence(posterior: xr.Dataset, levels: Levels, level: float) -> pd.DataFrame:
     """Summarise draws by model; see `ModelEvidence.summary`."""
-    parts = {}
+    parts: dict[str, FloatArray] = {}
     for name in ("share", "separation"):
         drawn = posterior[name].to_numpy().reshape(-1, len(levels.models))
         figures = describe(drawn, level)

@@ -97,14 +97,14 @@ def duplicate_rate(
     for _, group in items.groupby(names, sort=False, observed=True):
         members = group.index.to_numpy()
         own = np.isin(tail.item, members)
-        sums = [
+        drawn, size, searched = (
             _by_item(values[..., own], tail.item[own], members)
             for values in (found, tail.size, tail.searched)
-        ]
+        )
         rows.append(
             group[names].iloc[0].to_dict()
             | {"items": len(members), "sampled": int(tail.sampled[own].sum())}
-            | _figures(*sums, level)
+            | _figures(drawn, size, searched, level)
         )
     return pd.DataFrame(rows)
 
@@ -167,10 +167,11 @@ def draw_shares(number: IntArray, sampled: IntArray, rng: np.random.Generator) -
         best = log_posterior.max(axis=1, keepdims=True)
         near = (log_posterior > best - _NEGLIGIBLE).any(axis=0)
         if left:
-            ends = tuple(
+            first, second = (
                 (float(axis[near].min() - step), float(axis[near].max() + step))
                 for axis, step in zip(points, steps, strict=True)
             )
+            ends = first, second
     # Adding Gumbel noise and taking the largest draws from a categorical distribution.
     chosen = (log_posterior + rng.gumbel(size=log_posterior.shape)).argmax(axis=1)
     u = rng.random((2, len(chosen))) - 0.5
