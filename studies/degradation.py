@@ -342,7 +342,7 @@ def _stages(study: Study) -> TableData:
     return TableData(
         "Olmo 3 on ZebraLogic by stage",
         "Does the last step sit where the duplicates of the RL data are? The printed numbers"
-        " cannot tell: they are totals. Counted out of 1,000 puzzles, with 95 % intervals.",
+        " cannot show: they are totals. Counted out of 1,000 puzzles, with 95 % intervals.",
         pd.DataFrame(rows),
     )
 

@@ -232,7 +232,7 @@ def fit_curve(
         Chains at the same time; default: as many as the machine has cores.
     target_accept : float, default 0.95
     progress : bool, default False
-        Whether to show what goes on.
+        Whether to show progress.
     command : str, optional
         What the user ran, for the record.
 

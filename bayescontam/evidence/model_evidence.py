@@ -183,7 +183,7 @@ def model_evidence(
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     progress : bool, default False
-        Whether to show what goes on.
+        Whether to show progress.
 
     Returns
     -------

@@ -564,7 +564,7 @@ def compare(
     cache : path-like, optional
         Folder that keeps what was finished, so that a second run goes on from there.
     progress : bool, default False
-        Whether to show what goes on.
+        Whether to show progress.
 
     Returns
     -------

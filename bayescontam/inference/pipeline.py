@@ -397,7 +397,7 @@ def fit(
     thresholds : Thresholds, optional
         What the checks require.
     progress : bool, default False
-        Whether to show what goes on.
+        Whether to show progress.
     command : str, optional
         What the user ran, for the record.
 

@@ -247,16 +247,15 @@ def _tails(
     floor = ((lowest - BINS // 2) / (BINS // 2) - _CLOSE).astype(np.float32)
     least = (least + _CLOSE).astype(np.float32)
     bound = np.minimum(floor, least)[:, None]
-    missed, parts, total = 0, [], len(index.texts)
-    known = (np.arange(len(ids))[:, None] * total + ids)[ids >= 0]
+    missed, parts = 0, []
     for at in range(0, len(row), _PIECE):
         here = slice(at, at + _PIECE)
         scores = _products(unit, units(index.sample[row[here]]))
         query, column = (scores >= bound).nonzero()
         found = scores[query, column]
         near = found > least[query]
-        names = query[near] * total + text[at + column[near]]
-        missed += int((~np.isin(names, known)).sum())
+        others = ids[query[near]] != text[at + column[near], None]
+        missed += int(others.all(axis=1).sum())
         inside = stays[at + column] & (found >= floor[query])
         query, column, found = query[inside], column[inside], found[inside]
         matches = entries[at + column]

@@ -253,7 +253,7 @@ def update(
         Whether to fit old and new responses together where weights cannot be trusted:
         with ``"never"`` that is an error.
     progress : bool, default False
-        Whether to show what goes on.
+        Whether to show progress.
 
     Returns
     -------

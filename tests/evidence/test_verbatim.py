@@ -147,7 +147,7 @@ def test_what_an_edge_of_the_chunk_cuts() -> None:
     assert verdict(PASSAGE, f"Something before. {beginning}") == 1
     assert verdict(PASSAGE, f"{end} something after.") == 1
     assert verdict(PASSAGE, beginning) == 1
-    # It goes on in another way, as a second question on one passage does.
+    # It continues in another way, as a second question on one passage does.
     assert verdict(PASSAGE, f"{beginning} and another end") == 0
     assert verdict(PASSAGE, f"another start {end}") == 0
     assert verdict(PASSAGE, f"Something before. {' '.join(words[:75])}") == 0
