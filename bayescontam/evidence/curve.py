@@ -23,7 +23,7 @@ from bayescontam.data.responses import Path
 from bayescontam.data.validation import check_level
 from bayescontam.evidence.curve_checks import evidence_checks, predictive_checks, replicate
 from bayescontam.evidence.curve_draws import CurveDraws, flat, marginal, take_curve
-from bayescontam.evidence.curve_model import Verdicts, build_curve, make_verdicts, with_leads
+from bayescontam.evidence.curve_model import build_curve, make_verdicts, with_leads
 from bayescontam.evidence.kinds import check_kinds
 from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.inference.checks import Outcome, Thresholds, sampling_checks
@@ -323,7 +323,8 @@ def fit_judged_curve(
             checks += sampling_checks(posterior, groups["sample_stats"], summary, thresholds)
             groups["predictive"] = replicate(posterior, built, seed)
             checks += predictive_checks(groups["predictive"], thresholds)
-        groups["curves"] = _bands(take_curve(posterior, spec, kinds), verdicts, level)
+        lines = take_curve(posterior, spec, kinds)
+        groups["curves"] = bands(lines, verdicts.benchmarks, level)
     groups["posterior"] = posterior.drop_vars("item_offset", errors="ignore").drop_dims(
         ["item", "pair", "verdict"], errors="ignore"
     )
@@ -369,22 +370,22 @@ def summarise_curve(posterior: xr.Dataset, level: float) -> pd.DataFrame:
     return table[["of", "quantity", *order]]
 
 
-def _bands(draws: CurveDraws, verdicts: Verdicts, level: float) -> xr.Dataset:
+def bands(draws: CurveDraws, benchmarks: Sequence[str], level: float) -> xr.Dataset:
     """Return mean and band of P(duplicate | cosine) of a match of a random item.
 
     ``any`` is the mean for a duplicate of any kind, where only some count.
     """
     draws = draws[_spaced(len(draws), 1000)]
     tails = (1 - level) / 2, (1 + level) / 2
-    curves = np.stack([marginal(draws, GRID, b) for b in range(len(verdicts.benchmarks))], axis=1)
+    curves = np.stack([marginal(draws, GRID, b) for b in range(len(benchmarks))], axis=1)
     low, high = np.quantile(curves, tails, axis=0)
     dims = ("benchmark", "cosine")
     data = {"mean": (dims, curves.mean(0)), "low": (dims, low), "high": (dims, high)}
-    if verdicts.kinds:
+    if draws.kinds is not None and draws.kinds.split.partial:
         whole = replace(draws, kinds=None)
-        means = [marginal(whole, GRID, b).mean(0) for b in range(len(verdicts.benchmarks))]
+        means = [marginal(whole, GRID, b).mean(0) for b in range(len(benchmarks))]
         data["any"] = dims, np.stack(means)
-    return xr.Dataset(data, {"cosine": GRID, "benchmark": list(verdicts.benchmarks)})
+    return xr.Dataset(data, {"cosine": GRID, "benchmark": list(benchmarks)})
 
 
 def _judged_text(judged: pd.DataFrame) -> str:

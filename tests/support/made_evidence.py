@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.evidence.curve import FORMAT, Curve
+from bayescontam.evidence.curve import FORMAT, Curve, bands
 from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.inference.checks import Check
 from bayescontam.inference.stored import unsafe_labels
@@ -189,7 +189,10 @@ def make_curve(
         "labels": unsafe_labels(dims),
     }  # fmt: skip
     stored = {"json": json.dumps(record), "judged": json.dumps(rows.to_dict("list"))}
-    groups = {"posterior": xr.Dataset(variables, coords), "record": xr.Dataset(stored)}
+    groups = {
+        "posterior": xr.Dataset(variables, coords), "record": xr.Dataset(stored),
+        "curves": bands(draws, benchmarks, 0.95),
+    }  # fmt: skip
     return Curve(xr.DataTree.from_dict(groups))
 
 

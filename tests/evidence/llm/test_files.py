@@ -14,6 +14,7 @@ from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import Server, completion, fault, verdict
 
 Make = Callable[..., Endpoint]
+BY = "by 'llm:small'; with another prompt, give that judge a name: --judge"
 
 
 @pytest.mark.parametrize("name", ["judged.csv", "judged.parquet"])
@@ -35,7 +36,7 @@ def test_only_what_is_unjudged_is_replaced(
     frame = read_judgements(out).frame
     verdicts = {judge: group["is_duplicate"].tolist() for judge, group in frame.groupby("judge")}
     assert verdicts == {"Ada": [0, 0], "llm:other": [0, 0], "llm:small": [0, 1, 1, 1]}
-    assert notes[0] == f"1 of 4 pairs are judged in {out} already"
+    assert notes[0] == f"1 of 4 pairs are judged in {out} already {BY}"
     assert notes[-1] == f"3 pairs were judged, 3 of them duplicates: {out}"
 
 
@@ -45,7 +46,7 @@ def test_what_is_judged_costs_nothing(server: Server, endpoint: Make, tmp_path: 
     before = out.read_bytes()
     server.script(fault(500))
     assert add_judgements(out, made_pairs(3), endpoint()) == [
-        f"3 of 3 pairs are judged in {out} already"
+        f"3 of 3 pairs are judged in {out} already {BY}"
     ]
     assert (len(server.requests), out.read_bytes()) == (3, before)
 
