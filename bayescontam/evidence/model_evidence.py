@@ -217,10 +217,10 @@ def model_evidence(
     Examples
     --------
     >>> import bayescontam
-    >>> bayescontam.model_evidence("no-such-file.csv")
+    >>> bayescontam.model_evidence("no-such-file.csv")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    bayescontam.errors.UsageError: no-such-file.csv: no such file
+    bayescontam.errors.UsageError: no-such-file.csv: no such file; check the path (from ...)
     """
     check_choice("without_controls", without_controls, WithoutControls)
     check_level(level)

@@ -14,7 +14,8 @@ from tests.support.made_findings import TEXT
 
 TITLES = (
     "Quantifying Knowledge-Dependent Overfitting on ARC-AGI, (?:Table|Section) |"
-    "The ConceptARC Benchmark|Soft Contamination Means Benchmarks Test Shallow Generalization"
+    "The ConceptARC Benchmark|Soft Contamination Means Benchmarks Test Shallow Generalization|"
+    r"et al\. \(\d{4}\), arXiv:\d{4}\.\d{5}"  # of a benchmark, how many items it has
 )
 SHIPPED = [name for name in shipped_studies() if isinstance(load_study(name), ReproductionSpec)]
 
