@@ -40,9 +40,10 @@ demo: $(SCAN)
 	@$(BIN)/bayescontam demo --out demo
 
 # By file, so that what a file fits once for all its tests is not fitted on both cores; and in
-# the order of tests/conftest.py: by itself xdist begins with the files of most tests.
+# the order of tests/conftest.py: by itself xdist begins with the files of most tests. One thread
+# each: torch and BLAS start one for every core, and two workers have none to spare.
 test: $(DEV)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ Run by ``make bench``: from simulated corpora over judgements and the curve to c
 """
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 
 from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import fit_curve
+from tests.evidence.test_weighing import errors
 from tests.support.simulated_corpora import Corpus, judge, simulate
 
 CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))
@@ -51,3 +53,14 @@ def test_covariates_are_as_unsure_as_they_say() -> None:
     shown = {"stated / actual error": ratio, "items inside": inside, "duplicates inside": number}
     print(pd.DataFrame(shown).round(3))
     assert ratio.between(0.8, 1.25).all()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.01])
+def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None:
+    """Over forty corpora of which the curve is known."""
+    inside, ratio, unbiased = errors(tmp_path, share, 40)
+    print(f"share {share}: {inside} of 40 numbers inside, actual error {ratio:.3f} of the stated")
+    # Of 40 intervals of 95 %, fewer than 31 hold with probability 1e-4.
+    assert inside >= 31
+    assert 0.8 < ratio < 1.25
+    assert unbiased

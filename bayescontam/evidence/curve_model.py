@@ -16,6 +16,7 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR, run_of, sort_of
 from bayescontam.evidence.kinds import FIRST, MIDDLE, Split, log_shares, split_of
 from bayescontam.model.priors import Tensor, spread, variable
+from bayescontam.model.products import weighted_sums
 from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.specs.curve import CurveSpec, LinePriors
 from bayescontam.specs.priors import PositivePrior
@@ -257,7 +258,8 @@ def _line(suffix: str, priors: LinePriors, offsets: tuple[Tensor, Tensor]) -> tu
 
 def _rise(cosine: FloatArray, middle: Tensor, relative: Tensor, edges: FloatArray) -> Tensor:
     """Return how far the curve rises from its threshold to each cosine, before its steepness."""
-    return pt.dot(basis(cosine, edges), relative) - pt.dot(_tensor_basis(middle, edges), relative)
+    here, there = basis(cosine, edges), _tensor_basis(middle, edges)
+    return weighted_sums(here, relative) - weighted_sums(there, relative)
 
 
 def _sources(spec: CurveSpec, verdicts: Verdicts) -> Tensor:

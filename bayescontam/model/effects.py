@@ -13,6 +13,7 @@ from bayescontam.errors import Fault, SpecError
 from bayescontam.model.design import Design
 from bayescontam.model.predictor import Data, Effects, dose_of
 from bayescontam.model.priors import SoftmaxSizes, Stretch, Tensor, parameters, spread, variable
+from bayescontam.model.products import weighted_sums
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.model.transforms import (
     CommonFirst,
@@ -162,7 +163,7 @@ def _mean_difficulties(design: Design, difficulty: Tensor | None) -> Tensor | No
     if difficulty is None:
         return None
     own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
-    return pt.dot(own / np.maximum(own.sum(axis=1, keepdims=True), 1), difficulty)
+    return weighted_sums(own / np.maximum(own.sum(axis=1, keepdims=True), 1), difficulty)
 
 
 def _around_means(
@@ -240,8 +241,8 @@ def _training(to: _Context, rough: LinearisedEstimate) -> Tensor:
         starts, steps = to.design.lineage.walk
         start = pm.Normal("t_start", 0.0, 1.0, shape=starts.shape[1])
         step = pm.Normal("t_step", 0.0, 1.0, shape=steps.shape[1])
-        along = pt.dot(starts, to.spread("sigma_t") * start)
-        along = along + pt.dot(steps, to.spread("sigma_step") * step)
+        along = weighted_sums(starts, to.spread("sigma_t") * start)
+        along = along + weighted_sums(steps, to.spread("sigma_step") * step)
         return pm.Deterministic("t", along, dims="model")
     basis = CommonFirst.of(to.design.lineage.base)
     transform = basis.rough(rough_training(to.design, rough)).transform()
@@ -254,7 +255,7 @@ def _less(lift: Tensor | None, beyond: Tensor | None, mean: FloatArray | None = 
     """Return a lift less what else is in the sum that is sampled, or its means."""
     if beyond is None:
         return lift
-    beyond = beyond if mean is None else pt.dot(mean, beyond)
+    beyond = beyond if mean is None else weighted_sums(mean, beyond)
     return -beyond if lift is None else lift - beyond
 
 
@@ -291,7 +292,7 @@ def _general_ability(
     shifted = pm.Normal(
         f"{name}_coordinates", differ, scale, shape=shape, default_transform=transform
     )
-    return pm.Deterministic(name, pt.dot(basis, shifted - differ), dims=dim)
+    return pm.Deterministic(name, weighted_sums(basis, shifted - differ), dims=dim)
 
 
 def zero_sum_basis(n: int) -> FloatArray:
@@ -419,7 +420,7 @@ def _turned_levels(to: _Context, rough: LinearisedEstimate, unit: Tensor | None)
     free = LinearisedEstimate(np.zeros(()), np.array(np.inf)).transform()
     mean = _effect("beta_model_mean", 0.0, scale / np.sqrt(models), unit, free)
     along = _effect("beta_model_coordinates", 0.0, scale, unit, transform, shape=shape)
-    deviations = pt.dot(basis, along)
+    deviations = weighted_sums(basis, along)
     pm.Deterministic("beta_model", mean + deviations, dims="model")
     level = _effect("beta_level", prior.mu + mean, prior.sigma, unit)
     pm.Deterministic("beta_bar", level - mean)
@@ -461,7 +462,7 @@ def _spillover(to: _Context) -> Tensor | None:
     else:
         level = level + pt.zeros(len(lineage.group_base))
     # What is reported is what counts depend on: simulated truths are read off it.
-    of_pairs = pt.dot(lineage.share, level).reshape(to.design.answered.shape)
+    of_pairs = weighted_sums(lineage.share, level).reshape(to.design.answered.shape)
     return pm.Deterministic("spillover", of_pairs, dims=_CELLS).ravel()
 
 
@@ -567,7 +568,7 @@ def _along_contamination(design: Design, difficulty: Tensor) -> Tensor:
     own = design.benchmark_of_item == np.arange(len(design.benchmarks))[:, None]
     dose = own * design.dose_of_item
     square = (dose**2).sum(axis=1, keepdims=True)
-    return pt.dot(dose / np.where(square > _ALIKE, square, np.inf), difficulty)
+    return weighted_sums(dose / np.where(square > _ALIKE, square, np.inf), difficulty)
 
 
 def guess_priors(spec: ModelSpec, design: Design) -> list[float | Beta]:

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from bayescontam._types import FloatArray
 from bayescontam.model.design import Design
+from bayescontam.model.products import weighted_sums
 
 Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
@@ -42,7 +43,7 @@ def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> An
     """Return the log-odds without the part that the slope has in them."""
     eta = effects["theta"][..., design.model_unit]
     if _has(effects, "psi"):
-        harder = effects["psi"][..., design.partial] @ design.selection.T
+        harder = weighted_sums(design.selection, effects["psi"][..., design.partial])
         eta = eta - harder[..., design.item]
     if _has(effects, "delta"):
         eta = eta - effects["delta"][..., design.item]
@@ -109,11 +110,11 @@ def _dose(effects: Effects, design: Design, data: Data = NO_DATA) -> Any:
     """Return how far each response's contamination lies above its benchmark's mean."""
     if not _has(effects, "increments"):
         return dose_of(design, "dose", data)
-    return effects["increments"] @ dose_of(design, "reach_dose", data).T
+    return weighted_sums(dose_of(design, "reach_dose", data), effects["increments"])
 
 
 def _rise(effects: Effects, design: Design, contamination: FloatArray) -> Any:
     """Return the part of the slope that is reached at a contamination, 0 to 1."""
     if not _has(effects, "increments"):
         return contamination
-    return effects["increments"] @ design.reach(contamination).T
+    return weighted_sums(design.reach(contamination), effects["increments"])

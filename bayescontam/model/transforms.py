@@ -11,6 +11,7 @@ from pymc.logprob.transforms import Transform
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.model.design import Design
 from bayescontam.model.priors import stretch
+from bayescontam.model.products import weighted_sums
 from bayescontam.model.quadrature import normal_gauss_hermite
 
 Tensor = Any
@@ -198,9 +199,8 @@ class CommonFirst:
     @staticmethod
     def _reflected(values: Tensor, axes: tuple[FloatArray, ...]) -> Tensor:
         """Return values reflected in turn; by matrices, as XLA takes lookups one by one."""
-        dot: Any = np.dot if isinstance(values, np.ndarray) else pt.dot
         for axis in axes:
-            values = values - dot(2 * axis.T, dot(axis, values))
+            values = values - weighted_sums(2 * axis.T, weighted_sums(axis, values))
         return values
 
     def rough(self, items: LinearisedEstimate) -> LinearisedEstimate:
