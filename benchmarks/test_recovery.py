@@ -1,8 +1,9 @@
-"""Known truth is recovered from repeated trials. Run by ``make bench``; two fits of a minute."""
+"""Known truth is recovered: repeated trials, guessing. Run by ``make bench``; fits of a minute."""
 
 import pytest
 
 import bayescontam
+from tests.inference.test_guess import assert_guessing_is_distinguished
 from tests.support.simulated_responses import coverage, simulate
 
 
@@ -15,3 +16,8 @@ def test_repeated_trials_recover(model: str) -> None:
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
     spread = fit.data["posterior"]["sigma_eps"]
     assert float(spread.quantile(0.01)) < 1.5 < float(spread.quantile(0.99))
+
+
+@pytest.mark.parametrize("model", ["monotone", "two_parameter"])
+def test_guessing_is_distinguished_from_ability_and_slope(model: str) -> None:
+    assert_guessing_is_distinguished(model)

@@ -7,7 +7,9 @@ cores as there are, up to four.
 import numpy as np
 import pandas as pd
 
+import bayescontam
 from bayescontam.data.responses import read_responses
+from bayescontam.updating.update import update
 from tests.support.real_data import shared
 from tests.support.refits import LeftOut, compared, left_out
 from tests.support.simulated_responses import simulate
@@ -67,3 +69,22 @@ def test_simulated_newcomer_agrees_with_a_joint_fit():
     figures = figures[~figures.index.isin(["rank"], level="quantity")]
     assert figures["z"].abs().max() < 4
     assert figures["ratio"].between(0.85, 1.15).all()
+
+
+def test_cleaner_items_move_the_reference_as_in_a_joint_fit():
+    """Or the sign of overfitting would depend on whether weights happened to be trusted."""
+    frame = simulate(4, models=5, benchmarks=1, items=120, slope=2.0).responses
+    own = frame["model"] == "model-4"
+    old = frame[~own].copy()
+    old["contamination"] = 0.4 + 0.6 * old["contamination"]
+    fit = bayescontam.fit(old, seed=1, draws=500, tune=500, chains=2)
+    tables = {}
+    for how in ("auto", "always"):
+        updated = update(fit, frame[own], seed=2, refit=how)
+        table = updated.estimands().set_index("quantity")
+        tables[updated.entries[0].method] = table
+        assert any("cleaner than all of the fit's" in note for note in updated.notes)
+    weighed, joint = tables["update"], tables["refit"]
+    for name in ("genuine_ability_direct", "overfitting_direct", "novelty_gap"):
+        assert abs(weighed.loc[name, "mean"] - joint.loc[name, "mean"]) < joint.loc[name, "sd"] / 2
+    assert weighed.loc["overfitting_direct", "mean"] > 0

@@ -255,7 +255,7 @@ def _less(lift: Tensor | None, beyond: Tensor | None, mean: FloatArray | None = 
     """Return a lift less what else is in the sum that is sampled, or its means."""
     if beyond is None:
         return lift
-    beyond = beyond if mean is None else weighted_sums(mean, beyond)
+    beyond = beyond if mean is None else weighted_sums(mean, beyond.T).T
     return -beyond if lift is None else lift - beyond
 
 

@@ -164,26 +164,6 @@ def test_clean_models_of_a_column_are_fitted_again():
     assert (slopes == 0).all(axis=(0, 1)).ravel().tolist() == [True, False, False, False, True]
 
 
-@pytest.mark.slow
-def test_cleaner_items_move_the_reference_as_in_a_joint_fit():
-    """Or the sign of overfitting would depend on whether weights happened to be trusted."""
-    frame = simulate(4, models=5, benchmarks=1, items=120, slope=2.0).responses
-    own = frame["model"] == "model-4"
-    old = frame[~own].copy()
-    old["contamination"] = 0.4 + 0.6 * old["contamination"]
-    fit = bayescontam.fit(old, seed=1, draws=500, tune=500, chains=2)
-    tables = {}
-    for how in ("auto", "always"):
-        updated = update(fit, frame[own], seed=2, refit=how)
-        table = updated.estimands().set_index("quantity")
-        tables[updated.entries[0].method] = table
-        assert any("cleaner than all of the fit's" in note for note in updated.notes)
-    weighed, joint = tables["update"], tables["refit"]
-    for name in ("genuine_ability_direct", "overfitting_direct", "novelty_gap"):
-        assert abs(weighed.loc[name, "mean"] - joint.loc[name, "mean"]) < joint.loc[name, "sd"] / 2
-    assert weighed.loc["overfitting_direct", "mean"] > 0
-
-
 def test_what_is_unlike_the_fit_is_reported(fit):
     notes = update(fit, counts_table([(2, 4)], "N"), seed=5).notes
     assert notes == ()

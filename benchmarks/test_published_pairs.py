@@ -2,12 +2,11 @@
 
 They try out the fit and calibrate nothing: the pairs were not chosen by cosine, 86 of 100
 are duplicates, and many corpus texts of MBPP are no more than a link, so that their cosines
-with another embedder are near zero.
+with another embedder are near zero. Run by ``make bench``.
 """
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from bayescontam.evidence.curve import Curve, fit_judged_curve
 from bayescontam.evidence.curve_draws import marginal
@@ -42,7 +41,6 @@ def assert_sampled_well(curve: Curve) -> None:
     assert outcomes["Judges"] is Outcome.CAUTION  # no person has checked the model
 
 
-@pytest.mark.slow
 def test_pairs_with_a_published_cosine_draw_the_threshold_down() -> None:
     judged = published().rename(columns={"similarity": "cosine"}).dropna(subset="cosine")
     assert (len(judged), judged["is_duplicate"].sum()) == (18, 18)
@@ -55,7 +53,6 @@ def test_pairs_with_a_published_cosine_draw_the_threshold_down() -> None:
         assert reported > 0.75
 
 
-@pytest.mark.slow
 def test_all_pairs_with_the_offline_embedder() -> None:
     judged = published()
     embedder = load_embedder(Embedding(), "cpu")
