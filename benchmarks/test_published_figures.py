@@ -15,8 +15,6 @@ SOLVERS = {
     "gpt-4-t0": "gpt4",
 }
 """The published table's column of each solver."""
-FEW = {"draws": 700, "tune": 500, "chains": 2}
-"""Enough for means and deviations: Monte Carlo errors are at most a fifth of what is allowed."""
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +104,7 @@ def test_models_without_older_problems_score_as_their_genuine_ability_says(probl
     """
     platform, table = problems
     dated = table.drop(columns="contamination").rename(columns={"model_cutoff": "cutoff"})
-    fit = bayescontam.fit(dated, seed=1, **FEW)
+    fit = bayescontam.fit(dated, seed=1, draws=700, tune=500, chains=2)
     assert fit.spec.contamination.confounding == "anchored"
     assert len(fit.record["clean"]) == 7
     assert not [c.name for c in fit.checks() if c.outcome is bayescontam.Outcome.FAILED]

@@ -3,7 +3,7 @@
 import pytest
 
 import bayescontam
-from tests.inference.test_guess import assert_guessing_is_distinguished
+from tests.support.guessed_responses import assert_guessing_is_distinguished
 from tests.support.simulated_responses import coverage, simulate
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import fit_curve
-from tests.evidence.test_weighing import errors
 from tests.support.simulated_corpora import Corpus, judge, simulate
+from tests.support.weighed_corpora import weighed_errors
 
 CORPORA = int(os.environ.get("BAYESCONTAM_DATA_SETS", "10"))
 
@@ -58,7 +58,7 @@ def test_covariates_are_as_unsure_as_they_say() -> None:
 @pytest.mark.parametrize("share", [0.1, 0.01])
 def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None:
     """Over forty corpora of which the curve is known."""
-    inside, ratio, unbiased = errors(tmp_path, share, 40)
+    inside, ratio, unbiased = weighed_errors(tmp_path, share, 40)
     print(f"share {share}: {inside} of 40 numbers inside, actual error {ratio:.3f} of the stated")
     # Of 40 intervals of 95 %, fewer than 31 hold with probability 1e-4.
     assert inside >= 31

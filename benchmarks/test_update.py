@@ -1,7 +1,7 @@
 """Updates against joint fits, of models left out of tables. Run by ``make bench``.
 
-Of real tables at default settings; and of a simulated one, with fewer draws. Both use as many
-cores as there are, up to four.
+Of real tables at default settings; of simulated ones with fewer draws. Each uses as many cores
+as there are, up to four.
 """
 
 import numpy as np

@@ -10,10 +10,10 @@ from scipy.special import expit
 from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import RANKS, ItemContamination, item_contamination
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.item_matches import MEAN, OPEN, SHAPE
 from bayescontam.evidence.kinds import KINDS
 from bayescontam.scan.results import Scan
 from tests.support.made_evidence import judged, line, make_curve, make_draws, make_scan, match
+from tests.support.weighed_corpora import weighed_errors
 
 SOURCES = ("web", "books")
 MATCHES = [
@@ -195,42 +195,6 @@ def test_a_curve_must_cover_all_that_is_scanned(tmp_path: Path) -> None:
         item_contamination(scan, make_curve(make_draws(2, benchmarks=2), ("quiz", "exam")))
 
 
-STEEP = make_draws(100, threshold=0.62, steepness=200.0, threshold_open=0.6, steepness_open=200.0)
-
-
-def truth_and_scan(folder: Path, share: float, seed: int) -> tuple[np.ndarray, Scan]:
-    """Return how many duplicates each of 100 items has, and a scan of a share of the corpus.
-
-    How duplicates are spread is drawn from the priors. Cosines distinguish duplicates from others,
-    so that only what was not scanned is unsure.
-    """
-    rng = np.random.default_rng(seed)
-    mean, shape, open_ = np.exp(rng.normal(*MEAN)), np.exp(rng.normal(*SHAPE)), rng.beta(*OPEN)
-    mean = min(mean, 50 / share)
-    count = rng.negative_binomial(shape, shape / (shape + mean), 100) * (rng.random(100) < open_)
-    rows = []
-    for i, n in enumerate(rng.binomial(count, share)):
-        near = [*rng.normal(0.85, 0.03, n), *rng.normal(0.4, 0.03, 1 + rng.poisson(3))]
-        rows += [match(f"q{i}", float(np.clip(c, -1, 1))) for c in near]
-    return count, make_scan(folder, rows, shares={"web": share})
-
-
-def errors(folder: Path, share: float, corpora: int) -> tuple[int, float, bool]:
-    """Return what corpora show: numbers inside 95 %, actual by stated error, and no bias."""
-    stated, actual, bias, inside = [], [], [], 0
-    for seed in range(corpora):
-        count, scan = truth_and_scan(folder / str(seed), share, seed)
-        weighed = item_contamination(scan, make_curve(STEEP, seed=seed), draws=100)
-        truth, p = count > 0, 1 - weighed.none.mean(axis=0)
-        low, high = np.quantile(weighed.number.sum(axis=1), [0.025, 0.975])
-        inside += bool(low <= count.sum() <= high)
-        stated.append((p * (1 - p)).mean())
-        actual.append(((truth - p) ** 2).mean())
-        bias.append((p - truth).mean())
-    unbiased = abs(np.mean(bias)) < 4 * np.std(bias) / np.sqrt(len(bias)) + 0.01
-    return inside, float(np.sqrt(np.mean(actual) / np.mean(stated))), bool(unbiased)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.01])
 def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None:
@@ -238,7 +202,7 @@ def test_the_stated_sd_is_the_actual_error(tmp_path: Path, share: float) -> None
 
     With forty corpora, and closer bounds, in ``benchmarks/test_sampled_share.py``.
     """
-    inside, ratio, unbiased = errors(tmp_path, share, 10)
+    inside, ratio, unbiased = weighed_errors(tmp_path, share, 10)
     # Of 10 intervals of 95 %, fewer than 6 hold with probability 6e-5.
     assert inside >= 6
     assert 0.7 < ratio < 1.4

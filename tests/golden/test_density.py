@@ -12,6 +12,9 @@ import pandas as pd
 import pymc as pm
 import pytest
 from pytensor.compile.mode import Mode
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.blas import BatchedDot
+from pytensor.tensor.math import Dot
 
 import bayescontam
 from bayescontam.specs.registry import shipped_models
@@ -91,6 +94,22 @@ def test_densities_and_gradients_are_what_they_were(name: str) -> None:
         changed_spec(case.spec, case.changes), case.responses(), difficulties=case.difficulties
     )
     check_numbers(DENSITIES / f"{name}.json", densities(model), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_density_has_a_matrix_product(name: str) -> None:
+    """Each layout of one takes some twenty seconds to compile; see `weighted_sums`."""
+    case = CASES[name]
+    model = bayescontam.build_model(
+        changed_spec(case.spec, case.changes), case.responses(), difficulties=case.difficulties
+    )
+    products = [each for each in ancestors([model.logp()]) if each.owner and _is_product(each)]
+    assert products == []
+
+
+def _is_product(variable: Any) -> bool:
+    op = variable.owner.op
+    return isinstance(getattr(op, "core_op", op), Dot | BatchedDot)
 
 
 def test_there_are_densities_of_each_case_and_no_other() -> None:

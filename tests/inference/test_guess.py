@@ -21,9 +21,9 @@ from bayescontam.model.describe import mathematics, prior_meanings
 from bayescontam.report.model_page import spec_assumptions
 from bayescontam.specs.model import ModelSpec
 from tests.support.given_fits import changed
-from tests.support.spec_tables import ITEMS, MODELS, fitted, inside, quantity, responses
+from tests.support.guessed_responses import assert_guessing_is_distinguished
+from tests.support.spec_tables import MODELS, fitted, inside, quantity, responses
 
-BETA = {"family": "beta", "alpha": 5, "beta": 15}
 PRIOR = '{ family = "beta", alpha = 5, beta = 15 }'
 ALONE = f"""
 summary = "one accuracy"
@@ -82,22 +82,6 @@ def test_each_benchmark_has_what_the_table_says() -> None:
     assert reported[2].startswith(f"blind guessing succeeds {low:.2f} to {high:.2f} of the time")
     with pytest.raises(SpecError, match=r"no such benchmark: 'd'"):
         build(spec_of(f"{{ d = {PRIOR} }}"), responses)
-
-
-def assert_guessing_is_distinguished(model: str) -> None:
-    """Fit a known truth: accuracy 0.25 by guessing, slopes of 1.5, able and unable models."""
-    rng = np.random.default_rng(11)
-    d, delta = rng.random(ITEMS), rng.normal(0, 1.2, ITEMS)
-    ability = np.linspace(-3.5, 2, MODELS)[:, None]
-    eta = ability - delta
-    table = responses(0.25 + 0.75 * expit(eta + 1.5 * d), d, 11)
-    spec = changed(bayescontam.load_model(model), likelihood={"guess": BETA})
-    fit = fitted(table, spec)
-    low, high = fit.data["posterior"]["guess"].quantile([0.025, 0.975])
-    assert float(low) < 0.25 < float(high)
-    assert float(high - low) < 0.67 * np.diff(beta(5, 15).ppf([0.025, 0.975]))[0]
-    truth = 0.75 * (expit(eta + 1.5 * d) - expit(eta)).mean(axis=1)
-    assert inside(quantity(fit, "overfitting_direct"), truth) >= MODELS - 1
 
 
 @pytest.mark.slow
