@@ -60,7 +60,7 @@ def duplicate_rate(
 
     Notes
     -----
-    The tail of an item are the texts with the highest cosines, such as 0.1 % of all
+    The tail of an item consists of the texts with the highest cosines, such as 0.1 % of all
     (``search.tail_share``), of which the scan drew some at random (``search.tail_size``). If
     40 of 100 of them are duplicates, 0.4 × 0.1 %, or 4 in 10,000 texts of the corpus, are
     duplicates of the item [1]_. That is a lower bound, as texts outside the tail count as clean.

@@ -197,15 +197,15 @@ def _kinds(row: dict[Any, Any], columns: list[Any]) -> str:
 
 
 def _shares(evidence: Evidence) -> str:
-    """Say what share of the corpus was scanned, and what follows for the rest."""
+    """State what share of the corpus was scanned, and what follows for the rest."""
     pairs = list(zip(evidence.weighed.sources, evidence.weighed.shares.tolist(), strict=True))
     if all(share == 1 for _, share in pairs):
         return "The whole corpus was searched: nothing had to be scaled up."
     named = [f"{percent(share)} of {printable(name, 40)}" for name, share in pairs[:20]]
     more = f" and {len(pairs) - 20} more sources" if len(pairs) > 20 else ""
     return (
-        f"Of the documents were searched {', '.join(named)}{more}; short documents were not. What"
-        " the rest holds is inferred from how duplicates are spread over the items."
+        f"Documents that were searched: {', '.join(named)}{more}; short ones were not. What the"
+        " rest holds is inferred from how duplicates are spread over the items."
     )
 
 

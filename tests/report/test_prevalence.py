@@ -101,7 +101,7 @@ def test_a_sampled_share_is_reported() -> None:
     scan = make_scan()
     evidence = gather(scan, make_curve(BENCHMARKS, SOURCES, THRESHOLD))
     section = prevalence_section(evidence)
-    assert "Of the documents were searched 10.0 % of web, 10.0 % of books" in section["shares"]
+    assert "Documents that were searched: 10.0 % of web, 10.0 % of books" in section["shares"]
     for row in section["rows"]:
         assert row["corpus"]["n_mean"] >= row["scanned"]["n_mean"]
         documents, scanned = row["documents"], row["documents_scanned"]
