@@ -65,7 +65,9 @@ def recover(data_sets: int, seed: int = 1, kinds: tuple[str, ...] = ()) -> pd.Da
 
     rng = np.random.default_rng(seed)
     model = build_curve(load_curve("monotone"), design(rng, kinds)).model
-    prior = pm.sample_prior_predictive(data_sets, model=model, random_seed=rng)
+    prior = pm.sample_prior_predictive(
+        data_sets, model=model, random_seed=rng, compile_kwargs={"mode": "FAST_COMPILE"}
+    )
     compiled = nutpie.compile_pymc_model(model)
     rows = []
     for k in range(data_sets):

@@ -34,7 +34,9 @@ def recover(data_sets: int, *, counts: bool, seed: int = 1) -> tuple[pd.DataFram
     levels = made_levels(counts=counts)
     model = build_seen(levels)
     rng = np.random.default_rng(seed)
-    prior = pm.sample_prior_predictive(data_sets, model=model, random_seed=rng)
+    prior = pm.sample_prior_predictive(
+        data_sets, model=model, random_seed=rng, compile_kwargs={"mode": "FAST_COMPILE"}
+    )
     compiled = nutpie.compile_pymc_model(model)
     ranks, items = [], []
     for k in range(data_sets):

@@ -41,7 +41,7 @@ pooling = "none"
 def test_unpooled_abilities_may_share_a_spread_of_effects(model_by_item: str, shape) -> None:
     text = f"{UNPOOLED}[likelihood]\nmodel_by_item = {model_by_item}\n"
     model = built(text, **FULL).model
-    assert model["sigma_eps"].shape.eval().tolist() == list(shape)
+    assert model["sigma_eps"].shape.eval(mode="FAST_COMPILE").tolist() == list(shape)
     assert all(map(np.isfinite, model.point_logps().values()))
 
 
@@ -55,7 +55,7 @@ class TestInformed:
     def evaluate(self, what: str, value) -> np.ndarray:
         transform = DataInformedTransform(self.estimate, self.se)
         result = getattr(transform, what)(pt.as_tensor(value), None, None, self.mu, self.sigma)
-        return np.asarray(result.eval())
+        return np.asarray(result.eval(mode="FAST_COMPILE"))
 
     def test_forward_inverts_backward(self):
         coordinate = self.evaluate("forward", self.value)
@@ -178,7 +178,7 @@ def test_general_ability_has_the_distribution_of_zero_sum_normal():
 def test_predictive_draws_follow_the_likelihood():
     """The random method against the binomial: mean and spread given the log-odds."""
     b = built("summary = 'x'\n[likelihood]\nguess = 0.25", models=1, items=3, trials=8)
-    drawn = pm.draw(b.model["n_correct"], 4000, random_seed=1)
+    drawn = pm.draw(b.model["n_correct"], 4000, random_seed=1, mode="FAST_COMPILE")
     assert drawn.min() >= 0
     assert drawn.max() <= 8
     # Averaged over the prior, symmetric around one half, of accuracy 0.25 + 0.75 p.
@@ -194,7 +194,8 @@ def test_guessing_floor_enters_the_density():
     guess = np.where(d.benchmark == 0, 0.25, 0.0)
     expected = stats.binom(d.n_trials, guess + (1 - guess) * expit(eta)).logpmf(d.n_correct).sum()
     values, _ = coordinates(b.model, point)
-    observed = b.model.compile_logp(vars=b.model.observed_RVs, jacobian=False)(values)
+    density = b.model.compile_logp(vars=b.model.observed_RVs, jacobian=False, mode="FAST_COMPILE")
+    observed = density(values)
     assert float(observed) == pytest.approx(expected, rel=1e-9)
 
 
@@ -225,7 +226,7 @@ def test_draws_give_the_log_odds_of_the_model():
     names = ["theta", "beta", "delta", "psi"]
     inputs = b.model["n_correct"].owner.inputs
     rows = next(x for x in inputs if x.dtype == "float64" and x.ndim == 1)
-    drawn = pm.draw([b.model[n] for n in names] + [rows], random_seed=2)
+    drawn = pm.draw([*(b.model[n] for n in names), rows], random_seed=2, mode="FAST_COMPILE")
     data = {
         n: (("chain", "draw", f"{n}_x"), v.reshape(1, 1, -1))
         for n, v in zip(names, drawn, strict=False)

@@ -221,7 +221,9 @@ def test_known_contamination_has_no_exposures(table):
 def test_prior_predictive_is_that_of_the_model(table):
     """One draw of everything from PyMC against the model written out in NumPy."""
     b = build(unpooled(), Responses.from_frame(table.assign(p_duplicate_sd=0.05)))
-    drawn = pm.sample_prior_predictive(4000, model=b.model, random_seed=1)
+    drawn = pm.sample_prior_predictive(
+        4000, model=b.model, random_seed=1, compile_kwargs={"mode": "FAST_COMPILE"}
+    )
     counts = drawn["prior_predictive"]["n_correct"].to_numpy()[0]
     rng, d = np.random.default_rng(4), b.design
     p, size = table["p_duplicate"].to_numpy()[:20], 4000

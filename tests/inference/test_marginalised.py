@@ -162,7 +162,7 @@ def test_slopes_have_the_density_of_the_mathematics(name, seed):
         model.logp(vars=[model[n] for n in sampled], jacobian=False, sum=False)[k].sum()
         for k in range(len(sampled))
     )
-    drawn = pm.draw(model.free_RVs, random_seed=seed)
+    drawn = pm.draw(model.free_RVs, random_seed=seed, mode="FAST_COMPILE")
     point, _ = coordinates(model, dict(zip([v.name for v in model.free_RVs], drawn, strict=True)))
     names = [v.name for v in model.unobserved_value_vars]
     *values, density = model.compile_fn([*model.unobserved_value_vars, logp], mode="FAST_COMPILE")(
@@ -218,7 +218,7 @@ def _log_density(built: BuiltModel, values: dict[str, np.ndarray]) -> float:
     level, step = marginalised.predictor_at_levels(effects, made, pt.zeros, pt.ones)
     scale = values["sigma_delta"][made.design.benchmark_of_item]
     density = marginalised.log_density(level, step * scale, made, made.nodes)
-    return float(density.eval())
+    return float(density.eval(mode="FAST_COMPILE"))
 
 
 def test_error_falls_geometrically_with_levels(monkeypatch):
@@ -252,7 +252,7 @@ def test_replicated_responses_have_the_distribution_of_the_model():
     }
     draws = 4000
     with pm.do(built.model, values) as fixed:
-        drawn = pm.draw(fixed["n_correct"], draws=draws, random_seed=2)
+        drawn = pm.draw(fixed["n_correct"], draws=draws, random_seed=2, mode="FAST_COMPILE")
     z, weight = np.polynomial.hermite_e.hermegauss(60)
     weight = weight / weight.sum()
     rows = Responses.from_frame(frame).frame  # in the order of the design

@@ -43,7 +43,8 @@ def latent(frame: pd.DataFrame, text: str = "") -> BuiltModel:
 def log_density(model: pm.Model, names: list[str], point: dict[str, np.ndarray]) -> float:
     """Return the joint density of named variables, in their own coordinates."""
     values, _ = coordinates(model, point)
-    return float(model.compile_logp(vars=[model[n] for n in names], jacobian=False)(values))
+    of = [model[n] for n in names]
+    return float(model.compile_logp(vars=of, jacobian=False, mode="FAST_COMPILE")(values))
 
 
 def predictor(b: BuiltModel, point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -310,7 +311,7 @@ def test_predictive_draws_follow_the_model(name, trials):
     if trials > 1:
         given["sigma_eps"] = np.array(0.7)
     held = pm.do(b.model, given)
-    drawn = pm.draw(held["n_correct"], 6000, random_seed=2)
+    drawn = pm.draw(held["n_correct"], 6000, random_seed=2, mode="FAST_COMPILE")
     rng = np.random.default_rng(5)
     if name == "latent_duplicate":
         truth = (rng.random((6000, 2)) < 0.3) * 1.0

@@ -158,7 +158,9 @@ def test_estimands_are_not_computed_without_the_effects():
     frame = simulate(6, models=2, benchmarks=1, items=8, trials=3, sigma_eps=1.0).responses
     built = build(load_model("hierarchical"), Responses.from_frame(frame))
     with built.model:
-        prior = pm.sample_prior_predictive(3, random_seed=1)["prior"].to_dataset()
+        fast = {"mode": "FAST_COMPILE"}
+        tree = pm.sample_prior_predictive(3, random_seed=1, compile_kwargs=fast)
+        prior = tree["prior"].to_dataset()
     draws = stack_draws(prior, built.design)
     assert draws.sigma_eps is not None
     with pytest.raises(ValueError, match="draws lack the effects of responses"):

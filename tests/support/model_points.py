@@ -8,7 +8,7 @@ from pytensor.graph.replace import clone_replace
 
 def prior_point(model: pm.Model, seed: int) -> dict[str, np.ndarray]:
     variables = [*model.free_RVs, *model.deterministics]
-    draws = pm.draw(variables, random_seed=seed)
+    draws = pm.draw(variables, random_seed=seed, mode="FAST_COMPILE")
     return {v.name: np.asarray(x) for v, x in zip(variables, draws, strict=True)}
 
 
