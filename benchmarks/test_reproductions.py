@@ -1,4 +1,7 @@
-"""Reproductions by simulation at their default size. Run by ``make bench``."""
+"""Reproductions by simulation at their default size, and a small one with trained models.
+
+Run by ``make bench``.
+"""
 
 import time
 from pathlib import Path
@@ -7,6 +10,7 @@ import pytest
 
 from bayescontam.published.study import run_reproduction
 from bayescontam.report.published_page import write_reproduction_report
+from tests.support.whole_studies import assert_becomes_a_page
 
 NAMES = ["arc-decomposition", "arc-versions", "eight-models", "novelty"]
 MOST_SECONDS = 600
@@ -28,3 +32,8 @@ def test_a_published_study_is_done_again_within_ten_minutes(name: str, tmp_path:
     second = run_reproduction(name, tmp_path)
     assert time.process_time() - again < 0.5 * seconds  # finished fits are used again
     assert second.headline == found.headline
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
+def test_trained_models_become_a_page(tmp_path: Path) -> None:
+    assert_becomes_a_page("in-vivo", tmp_path)

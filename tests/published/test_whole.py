@@ -1,59 +1,14 @@
 """Every study with a script, small, from its settings to its page."""
 
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bayescontam.data.published_tables import read_published
-from bayescontam.data.responses import Responses
-from bayescontam.inference.result import Fit
-from bayescontam.published.findings import Record
-from bayescontam.published.study import Study, analysis_of
-from bayescontam.report.published_page import render_reproduction
-from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_study, shipped_folder, shipped_studies
-from bayescontam.specs.study import ReproductionSpec
-from tests.support.made_findings import RUN, Quick
-from tests.support.made_fit import drawn_from_prior
+from bayescontam.specs.registry import load_study, shipped_studies
+from tests.support.whole_studies import SMALL, assert_becomes_a_page
 
-SMALL: dict[str, dict[str, Any]] = {
-    "arc-concepts": {"tasks": 40, "imputations": 2},
-    "arc-decomposition": {"tables": 2, "resamples": 100},
-    "arc-versions": {"tables": 2, "resamples": 100},
-    "conceptarc": {},
-    "degradation": {"draws": 500},
-    "duplicate-finetuning": {"draws": {}},
-    "in-vivo": {},
-    "eight-models": {"tables": 1, "tasks": 60, "resamples": 100},
-    "novelty": {"tables": 2, "tasks": 30, "levels": 3, "resamples": 100},
-    "total-effects": {},
-    "prevalence": {"items": 12, "documents": 60, "repeats": 20},
-}
-"""What is made smaller; nothing is required of what the fits say."""
-
-
-class Sparing(Quick):
-    """A study whose fits are draws of their priors, as nothing is required of what they say.
-
-    Tables that differ in their numbers alone have one fit.
-    """
-
-    @cached_property
-    def made(self) -> dict[str, Fit]:
-        return {}
-
-    def fit(
-        self, name: str, responses: Any, spec: ModelSpec | str = "hierarchical", **settings: Any
-    ) -> Fit:
-        frame = responses.frame if isinstance(responses, Responses) else responses
-        labels = frame.select_dtypes(exclude="number").to_csv(index=False)
-        key = f"{spec!r} {sorted(settings)} {list(frame.columns)} {labels}"
-        if key not in self.made:
-            with drawn_from_prior():
-                self.made[key] = super().fit(name, responses, spec, **settings)
-        return self.made[key]
+LONG = "in-vivo"
+"""Trains models, which takes minutes: in ``benchmarks/test_reproductions.py``."""
 
 
 def test_every_such_study_is_run() -> None:
@@ -65,18 +20,6 @@ def test_every_such_study_is_run() -> None:
 # by, of fits that nothing is required of.
 @pytest.mark.filterwarnings("ignore:(overflow|invalid value) encountered:RuntimeWarning")
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", sorted(set(SMALL) - {LONG}))
 def test_a_study_becomes_a_page(name: str, tmp_path: Path) -> None:
-    text = (shipped_folder("studies") / f"{name}.toml").read_text(encoding="utf-8")
-    spec = ReproductionSpec.parse(text, name)
-    settings = {**spec.at_size(smoke=bool(spec.smoke)), **SMALL[name]}
-    study: Study = Sparing(spec, settings, read_published(spec.published), tmp_path)
-    found = analysis_of(spec.analysis)(study)
-    assert all(each.source for each in found.comparisons)
-    # Of one it is printed as a picture only; the other is held against its own truth.
-    assert bool(found.comparisons) == (name not in ("eight-models", "in-vivo"))
-    Record(name, text, (RUN,), found).save(tmp_path)
-    page = render_reproduction(Record.load(tmp_path))
-    assert page.count("<figure") == len(found.pictures) >= 2
-    for source in {each.source for each in found.comparisons}:
-        assert source.split(" (")[0].split(",")[0] in page
+    assert_becomes_a_page(name, tmp_path)
