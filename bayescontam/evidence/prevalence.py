@@ -214,13 +214,28 @@ def column_of(weighed: ItemContamination, items: pd.DataFrame, column: str) -> p
     if column in keys:
         raise UsageError(f"by: '{column}' names items; give a column that groups them")
     named = items[keys].astype(str).assign(**{column: items[column]})
-    known = named.drop_duplicates(keys).set_index(keys)[column]
+    # Rows that repeat an item are harmless, unless they contradict each other.
+    named = named.drop_duplicates()
+    if (twice := named.duplicated(keys)).any():
+        several = join_list(named.loc[twice, "item"].unique())
+        problem = f"has different values for one item: {several}"
+        raise DataError([Fault("items", problem, column=column)], "Give each item one value.")
+    if is_number(named[column]) and (endless := np.isinf(named[column].astype(float))).any():
+        problem = f"is infinite for items: {join_list(named.loc[endless, 'item'])}"
+        raise DataError([Fault("items", problem, column=column)], "Give finite numbers.")
+    known = named.set_index(keys)[column]
     values = weighed.items.join(known, on=keys)[column]
     if values.isna().any():
         lost = weighed.items[values.isna()]["item"]
         problem = f"has no value for items of the scan: {join_list(lost)}"
         raise DataError([Fault("items", problem, column=column)], "Add them.")
     return values
+
+
+def is_number(values: "pd.Series[Any]") -> bool:
+    """Return whether a column of items holds numbers, of which a trend can be estimated."""
+    kind = values.dtype
+    return pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
 
 
 def _groups(values: pd.Series) -> tuple[pd.Series, pd.Series]:

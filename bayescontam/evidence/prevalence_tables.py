@@ -6,11 +6,12 @@ from bayescontam.evidence.covariates import ItemContamination
 from bayescontam.evidence.prevalence import (
     column_of,
     duplicate_numbers,
+    is_number,
     prevalence,
     prevalence_by,
 )
 from bayescontam.evidence.rate import duplicate_rate
-from bayescontam.evidence.trend import is_number, prevalence_trend
+from bayescontam.evidence.trend import prevalence_trend
 
 
 def prevalence_tables(

@@ -1,7 +1,6 @@
 """Whether items with a larger number in a column have duplicates more or less often."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from bayescontam._types import FloatArray
 from bayescontam.data.validation import check_level
 from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import ItemContamination
-from bayescontam.evidence.prevalence import benchmarks_of, column_of, none_of
+from bayescontam.evidence.prevalence import benchmarks_of, column_of, is_number, none_of
 from bayescontam.inference.summary import LEVEL
 
 PROPOSALS, TAKEN = 100, 20
@@ -105,12 +104,6 @@ def prevalence_trend(
                  "sd": float(x.std()), **_figures(slope, float(x.std()), level)}
             )  # fmt: skip
     return pd.DataFrame(rows)
-
-
-def is_number(values: "pd.Series[Any]") -> bool:
-    """Return whether a column of items holds numbers, of which a trend can be estimated."""
-    kind = values.dtype
-    return pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
 
 
 def trend_lines(p: FloatArray, x: FloatArray, at: FloatArray, seed: int) -> FloatArray:

@@ -16,9 +16,10 @@ from bayescontam.evidence.kinds import kind_words
 from bayescontam.evidence.prevalence import (
     benchmarks_of,
     column_of,
+    is_number,
 )
 from bayescontam.evidence.prevalence_tables import prevalence_tables
-from bayescontam.evidence.trend import is_number, trend_lines
+from bayescontam.evidence.trend import trend_lines
 from bayescontam.inference.checks import Outcome
 from bayescontam.report.curve_page import duplicates
 from bayescontam.report.evidence import Evidence
