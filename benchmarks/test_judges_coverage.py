@@ -191,8 +191,7 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
         compile_kwargs={"mode": "FAST_COMPILE"},
     )["prior"].to_dataset()  # fmt: skip
     lines = take_curve(prior, SPEC, design.kinds)
-    # Verdicts change with every scan, and are no constants of what is compiled.
-    compiled = nutpie.compile_pymc_model(model, freeze_model=False)
+    compiled = nutpie.compile_pymc_model(model)
     found = []
     for k in range(data_sets):
         line, own = lines[[k]], prior.isel(chain=0, draw=k)

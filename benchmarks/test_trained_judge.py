@@ -85,8 +85,8 @@ def puzzles(folder: Path, seed: int) -> tuple[Scan, pd.DataFrame]:
     of_grids = bayescontam.make_duplicates(grids, chains=chains, seed=seed)
     of_mysteries = bayescontam.make_duplicates(mysteries, "story", copies=1, seed=seed)
     write_records(made, [*of_grids.rows, *of_mysteries.rows])
-    texts = [path for path in sorted((folder / "background").iterdir()) if ".jsonl" in path.name]
-    texts = [path for path in texts if path.name != "benchmark.jsonl"]
+    corpus = (folder / "background").glob("*.jsonl*")
+    texts = sorted(path for path in corpus if path.name != "benchmark.jsonl")
     planted_in = folder / "planted"
     bayescontam.plant_duplicates(texts, made, planted_in, inside=0.0, seed=seed)
     (folder / "puzzles.toml").write_text(PUZZLES)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from bayescontam._progress import stage
-from bayescontam._text import printable
+from bayescontam._text import join_list, printable
 from bayescontam.cli.options import (
     Format,
     InsteadOfPrinting,
@@ -106,15 +106,24 @@ def _print(tables: "dict[str, pd.DataFrame]") -> None:
         groups = tables["prevalence_by"].rename(columns=_SHARE).replace({"kind": {"": "any"}})
         print_table(groups.drop(columns="at"), _SPARE)
     if "prevalence_trend" in tables:
-        trend = tables["prevalence_trend"].replace({"kind": {"": "any"}})
-        names = {"median": "per_sd", "ci_low": "per_sd_low", "ci_high": "per_sd_high", "by": "on"}
-        print_table(trend.rename(columns=names), ["per_unit"], "--format json")
-        print_lines(
-            [
-                "per sd, per unit: change of the log-odds that an item has a duplicate, for a"
-                " population of items like these; p rises: probability that they rise."
-            ]
-        )
+        _print_trend(tables["prevalence_trend"].replace({"kind": {"": "any"}}))
+
+
+def _print_trend(trend: "pd.DataFrame") -> None:
+    same = trend["sd"] == 0
+    if same.any():
+        named = join_list(trend.loc[same, "benchmark"].unique())
+        print_lines([f"No trend in {named}: all items have the same value."])
+    if same.all():
+        return
+    names = {"median": "per_sd", "ci_low": "per_sd_low", "ci_high": "per_sd_high", "by": "on"}
+    print_table(trend[~same].rename(columns=names), ["per_unit"], "--format json")
+    print_lines(
+        [
+            "per sd, per unit: change of the log-odds that an item has a duplicate, for a"
+            " population of items like these; p rises: probability that they rise."
+        ]
+    )
 
 
 def item_column(path: Path, by: str, scanned: "pd.DataFrame") -> "pd.DataFrame":

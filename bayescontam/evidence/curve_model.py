@@ -1,7 +1,7 @@
 """Judgements as index arrays, and the PyMC model of P(duplicate | cosine)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,8 @@ from bayescontam.specs.priors import PositivePrior
 
 UNIT = ["benchmark", "item", "source", "document", "lead"]
 """Columns that name an item and a document, which its nearest chunk represents."""
+MOST_PAIRS, WIDTH = 2_000, 0.02
+"""Pairs from which on like ones are pooled, and the width of cosines that are alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class Verdicts:
     called: IntArray
     further: NDArray[np.bool_]  # whether another chunk of the document was judged than the nearest
     kinds: tuple[str, ...] = ()  # kinds of duplicates that count; none: all
+    count: IntArray | None = None  # like pairs that each pair stands for; none: one
 
     def __len__(self) -> int:
         return len(self.cosine)
@@ -153,6 +156,41 @@ def make_verdicts(
     )
 
 
+def pooled(verdicts: Verdicts, width: float = WIDTH, most: int = MOST_PAIRS) -> Verdicts:
+    """Return verdicts with like pairs of an item as one, if there are more than `most` pairs.
+
+    Pairs are alike if their documents are of one source, have cosines within `width`, and the
+    same verdicts by the same judges. One stands for all, with their mean cosine and the
+    geometric mean of their places: along a line the log likelihood is then right to first order.
+    """
+    if len(verdicts) <= most:
+        return verdicts
+    rows = pd.DataFrame({name: getattr(verdicts, name) for name in ("judge", "called", "further")})
+    code = pd.factorize(pd.MultiIndex.from_frame(rows))[0]
+    named = pd.Series(code).groupby(verdicts.pair).agg(lambda own: tuple(sorted(own)))
+    alike = pd.MultiIndex.from_arrays(
+        [verdicts.item, verdicts.source, np.floor(verdicts.cosine / width), pd.factorize(named)[0]]
+    )
+    of, _ = pd.factorize(alike)  # numbered as they appear, so that `first` rises
+    _, first, count = np.unique(of, return_index=True, return_counts=True)
+    means = pd.DataFrame({"cosine": verdicts.cosine, "log_place": np.log(verdicts.place)})
+    means = means.groupby(of).mean()
+    own = np.isin(verdicts.pair, first)
+    return replace(
+        verdicts,
+        benchmark=verdicts.benchmark[first],
+        source=verdicts.source[first],
+        item=verdicts.item[first],
+        cosine=means["cosine"].to_numpy(),
+        place=np.exp(means["log_place"].to_numpy()),
+        pair=np.searchsorted(first, verdicts.pair[own]),
+        judge=verdicts.judge[own],
+        called=verdicts.called[own],
+        further=verdicts.further[own],
+        count=count,
+    )
+
+
 def _positions(names: "pd.Series[str]", order: Sequence[str]) -> IntArray:
     found = pd.Index(list(order)).get_indexer(pd.Index(names)).astype(np.int64)
     assert (found >= 0).all()
@@ -204,9 +242,12 @@ def build_curve(
     judge who names a kind names the right class with probability ``naming``, else each other one
     alike; which one, and whether, does not depend on whether the document is a duplicate.
 
+    Of more than `MOST_PAIRS` pairs, those with like cosines and the same verdicts are `pooled`.
+
     Dawid & Skene (1979), doi:10.2307/2346806; Joseph, Gyorkos & Coupal (1995),
     doi:10.1093/oxfordjournals.aje.a117428.
     """
+    given, verdicts = verdicts, pooled(verdicts)
     coords = verdicts.coords | {"segment": np.arange(len(spec.shape.knots) + 1)}
     with pm.Model(coords=coords) as model:
         offsets = _offsets(spec, verdicts)
@@ -230,7 +271,7 @@ def build_curve(
             if kinds:
                 kinds = _naming(spec, verdicts), *kinds
             _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges, share, *kinds)
-    return BuiltCurve(model, spec, verdicts)
+    return BuiltCurve(model, spec, given)
 
 
 def _offsets(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
@@ -352,7 +393,8 @@ def _add_verdicts(
 ) -> None:
     """Add ``called``, dims (verdict,), observed; what is not known of items is summed over."""
     pair, judge, item, classes = verdicts.pair, verdicts.judge, verdicts.item, len(verdicts.split)
-    effect, log_weight = effects(int(np.bincount(item).max()))
+    count = np.ones(len(verdicts)) if verdicts.count is None else verdicts.count
+    effect, log_weight = effects(int(np.bincount(item, count).max()))
     of_pairs, of_items = np.zeros(len(verdicts)), np.zeros((len(verdicts.items), len(effect)))
     rule = verdicts.by_rule
     namer = np.minimum(np.searchsorted(verdicts.namers, judge), max(len(verdicts.namers) - 1, 0))
@@ -406,6 +448,8 @@ def _add_verdicts(
             )
         ratio = pt.expm1(duplicate - other)[:, None]
         more = pt.log1p(pt.sigmoid(logit[:, None] + sigma * effect) * ratio)
+        if verdicts.count is not None:
+            more, other = more * count[:, None], other * count
         either = pt.inc_subtensor(pt.as_tensor(of_items)[item], more)
         either = logsumexp(either + log_weight, axis=1)
         return other.sum() + (logaddexp(either + open_, 0.0) - pt.softplus(open_)).sum()

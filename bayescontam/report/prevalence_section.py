@@ -13,11 +13,7 @@ from bayescontam._types import FloatArray
 from bayescontam.evidence.covariates import ItemContamination
 from bayescontam.evidence.curve import halves
 from bayescontam.evidence.kinds import kind_words
-from bayescontam.evidence.prevalence import (
-    benchmarks_of,
-    column_of,
-    is_number,
-)
+from bayescontam.evidence.prevalence import benchmarks_of, column_of, is_number
 from bayescontam.evidence.prevalence_tables import prevalence_tables
 from bayescontam.evidence.trend import trend_lines
 from bayescontam.inference.checks import Outcome

@@ -75,6 +75,17 @@ def test_a_repeated_row_changes_nothing(
     assert printed[0] == printed[1]
 
 
+def test_a_column_that_is_the_same_everywhere_has_no_trend(
+    run: Run, folder: Path, items: pd.DataFrame, tmp_path: Path
+) -> None:
+    items.assign(elo=3).to_csv(tmp_path / "items.csv", index=False)
+    given = ("--curve", folder / "curve.nc", "--items", tmp_path / "items.csv", "--by", "elo")
+    done = run("prevalence", folder / "scan", *given, "--quiet")
+    assert done.status == 0
+    assert "No trend in 'quiz', " in done.out
+    assert "p rises" not in done.out
+
+
 def test_a_column_needs_a_table(run: Run, folder: Path) -> None:
     done = run("prevalence", folder / "scan", "--curve", folder / "curve.nc", "--by", "elo")
     assert done.status == 2
