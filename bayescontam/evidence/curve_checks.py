@@ -42,6 +42,10 @@ def evidence_checks(verdicts: Verdicts, validated: Collection[str] = ()) -> Iter
     for judge in np.flatnonzero(of_judge == "trained").tolist():
         both = _shared(verdicts, verdicts.judge == judge, np.isin(sort, ["people", "models"]))
         yield _trained(verdicts.judges[judge], both, verdicts.judges[judge] in validated)
+    if (sort == "trained").any():
+        read = verdicts.pair[np.isin(sort, ["people", "models"])]
+        alone = np.setdiff1d(verdicts.pair[sort == "trained"], read)
+        yield _weight(len(alone), len(np.unique(read)))
     if (sort == "rules").any() and verdicts.kinds != EXACT:
         yield _rules(len(np.unique(verdicts.pair[sort != "rules"])))
     if verdicts.kinds:
@@ -90,6 +94,22 @@ def _trained(judge: str, both: int, validated: bool) -> Check:
         )  # fmt: skip
     sentence = f"{both:,} of its pairs were judged by people or language models as well."
     return Check(name, Outcome.PASSED, both, "> 0", sentence)
+
+
+def _weight(alone: int, read: int) -> Check:
+    """Check that verdicts of trained judges do not outweigh those of judges who read the texts."""
+    name, bound = "Weight of trained judges", f"≤ {read:,}"
+    if alone <= read:
+        sentence = f"{alone:,} pairs were judged by a trained judge alone, {read:,} by others."
+        return Check(name, Outcome.PASSED, alone, bound, sentence)
+    return Check(
+        name, Outcome.FAILED, alone, bound,
+        f"{alone:,} pairs were judged by a trained judge alone, and {read:,} by people or language"
+        " models. A trained judge looks at the cosine and errs more where that is high; the curve"
+        " takes its errors to be as frequent everywhere, so that its intervals are far too narrow"
+        " and may miss the truth. Leave its verdicts out, and have others judge more pairs, which"
+        " it did not choose: bayescontam judge export, or judge llm.",
+    )  # fmt: skip
 
 
 def _rules(others: int) -> Check:

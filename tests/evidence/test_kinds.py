@@ -248,6 +248,11 @@ def test_what_judges_that_scale_can_show_is_said() -> None:
     assert known.outcome is Outcome.PASSED
     twice = checks(trained, ada, validated=["trained:t"])["Judge trained:t"]
     assert (twice.outcome, twice.value) == (Outcome.CAUTION, 1)
+    weight = checks(trained, said("b", 0, "trained:t"), ada)["Weight of trained judges"]
+    assert (weight.outcome, weight.value) == (Outcome.PASSED, 1)
+    weight = checks(trained, said("b", 0, "trained:t"), rule)["Weight of trained judges"]
+    assert (weight.outcome, weight.value) == (Outcome.FAILED, 2)
+    assert "Weight of trained judges" not in checks(rule, ada)
     assert checks(trained, kinds=TWO)["Kinds"].outcome is Outcome.CAUTION
     kinds = checks(trained, ada, kinds=TWO)["Kinds"]
     assert kinds.outcome is Outcome.PASSED
