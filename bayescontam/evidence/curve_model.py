@@ -166,10 +166,15 @@ def pooled(verdicts: Verdicts, width: float = WIDTH, most: int = MOST_PAIRS) -> 
     if len(verdicts) <= most:
         return verdicts
     rows = pd.DataFrame({name: getattr(verdicts, name) for name in ("judge", "called", "further")})
-    code = pd.factorize(pd.MultiIndex.from_frame(rows))[0]
-    named = pd.Series(code).groupby(verdicts.pair).agg(lambda own: tuple(sorted(own)))
+    code, _ = pd.factorize(pd.MultiIndex.from_frame(rows))
+    order = np.lexsort((code, verdicts.pair))
+    starts = np.unique(verdicts.pair[order], return_index=True)[1]
+    numbers: dict[bytes, int] = {}
+    named = [
+        numbers.setdefault(own.tobytes(), len(numbers)) for own in np.split(code[order], starts[1:])
+    ]
     alike = pd.MultiIndex.from_arrays(
-        [verdicts.item, verdicts.source, np.floor(verdicts.cosine / width), pd.factorize(named)[0]]
+        [verdicts.item, verdicts.source, np.floor(verdicts.cosine / width), named]
     )
     of, _ = pd.factorize(alike)  # numbered as they appear, so that `first` rises
     _, first, count = np.unique(of, return_index=True, return_counts=True)
