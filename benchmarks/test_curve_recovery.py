@@ -9,9 +9,11 @@ import pandas as pd
 import pymc as pm
 import pytest
 from scipy import stats
+from scipy.special import expit
 
-from bayescontam.evidence.curve_model import Verdicts, build_curve
+from bayescontam.evidence.curve_model import build_curve
 from bayescontam.evidence.kinds import FIRST
+from bayescontam.evidence.verdicts import Verdicts
 from bayescontam.specs.registry import load_curve
 
 DATA_SETS = 200
@@ -20,13 +22,17 @@ KEPT = (
     "threshold", "steepness", "threshold_open", "steepness_open", "source_shift", "relative",
     "sigma_item", "sigma_threshold", "sigma_shape", "sensitivity", "specificity",
     "threshold_exact", "steepness_exact", "chosen", "chosen_slope", "naming",
+    "log_odds_ratio", "log_odds_ratio_slope",
 )  # fmt: skip
 
 
-def design(rng: np.random.Generator, kinds: tuple[str, ...] = ()) -> Verdicts:
+def design(
+    rng: np.random.Generator, kinds: tuple[str, ...] = (), predictor: bool = False
+) -> Verdicts:
     """Return 60 items of 2 benchmarks with 5 pairs each, judged by a model, 80 by a person.
 
-    With chosen kinds these two name kinds, and a rule judges all pairs.
+    With chosen kinds these two name kinds, and a rule judges all pairs. With a predictor a trained
+    judge judged all pairs, whose verdicts are given, and not drawn.
     """
     items, each = 60, 5
     best = rng.uniform(0.45, 0.95, items)
@@ -39,6 +45,11 @@ def design(rng: np.random.Generator, kinds: tuple[str, ...] = ()) -> Verdicts:
     pair = np.concatenate(parts)
     judge = np.repeat([1, 0, 2][: len(parts)], [len(part) for part in parts])
     benchmark_of_item = np.arange(items) % 2
+    reported = {}
+    if predictor:
+        share = expit(12 * (cosine - 0.75))
+        sign = np.where(rng.random(len(cosine)) < share, 1.0, -1.0)
+        reported = {"sign": sign, "share": np.where(sign > 0, share, 1 - share)}
     return Verdicts(
         benchmarks=("one", "two"),
         sources=("web", "code"),
@@ -56,15 +67,18 @@ def design(rng: np.random.Generator, kinds: tuple[str, ...] = ()) -> Verdicts:
         called=np.where(judge < 2, FIRST, 0) if kinds else np.zeros(len(pair), dtype=np.int64),
         further=np.zeros(len(pair), dtype=bool),
         kinds=kinds,
+        **reported,
     )
 
 
-def recover(data_sets: int, seed: int = 1, kinds: tuple[str, ...] = ()) -> pd.DataFrame:
+def recover(
+    data_sets: int, seed: int = 1, kinds: tuple[str, ...] = (), predictor: bool = False
+) -> pd.DataFrame:
     """Return for each data set and quantity the share of draws below the truth."""
     import nutpie
 
     rng = np.random.default_rng(seed)
-    model = build_curve(load_curve("monotone"), design(rng, kinds)).model
+    model = build_curve(load_curve("monotone"), design(rng, kinds, predictor)).model
     prior = pm.sample_prior_predictive(
         data_sets, model=model, random_seed=rng, compile_kwargs={"mode": "FAST_COMPILE"}
     )
@@ -100,9 +114,13 @@ def coverage(ranks: pd.DataFrame) -> pd.DataFrame:
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("kinds", [(), ("equivalent", "subset")], ids=["any", "two kinds"])
-def test_curve_and_judges_are_recovered(kinds: tuple[str, ...]) -> None:
-    ranks = recover(DATA_SETS, kinds=kinds)
+@pytest.mark.parametrize(
+    ("kinds", "predictor"),
+    [((), False), ((), True), (("equivalent", "subset"), False)],
+    ids=["any", "predictor", "two kinds"],
+)
+def test_curve_and_judges_are_recovered(kinds: tuple[str, ...], predictor: bool) -> None:
+    ranks = recover(DATA_SETS, kinds=kinds, predictor=predictor)
     table = coverage(ranks)
     diverged = ranks.groupby("data_set")["divergences"].first()
     print("\n" + table.round(3).to_string())

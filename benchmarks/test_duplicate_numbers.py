@@ -23,9 +23,10 @@ from bayescontam.evidence.choice import choose_pairs
 from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import FORMAT, Curve
 from bayescontam.evidence.curve_draws import take_curve
-from bayescontam.evidence.curve_model import build_curve, make_verdicts
+from bayescontam.evidence.curve_model import build_curve
 from bayescontam.evidence.pairs import scan_pairs
 from bayescontam.evidence.prevalence import duplicate_numbers
+from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.scan.results import Scan
 from bayescontam.scan.run import run_scan
 from bayescontam.specs.registry import load_curve, quick_manifest

@@ -24,9 +24,11 @@ from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import FORMAT, Curve
 from bayescontam.evidence.curve_draws import CurveDraws, take_curve
-from bayescontam.evidence.curve_model import build_curve, make_verdicts
-from bayescontam.evidence.kinds import KINDS
+from bayescontam.evidence.curve_model import build_curve
+from bayescontam.evidence.kinds import KINDS, MIDDLE
+from bayescontam.evidence.predictor import separated
 from bayescontam.evidence.prevalence import prevalence
+from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.specs.registry import load_curve
 from tests.support.simulated_corpora import SimulatedScan
 
@@ -35,6 +37,9 @@ ITEMS, EACH = 80, 4
 HELD_OUT = (50, 250)
 """Pairs, duplicates and others, of a trained judge's validation."""
 PEOPLE = 100
+OF_DUPLICATES, OF_OTHERS = ((1.5, 0.7), (5.0, 3.0)), ((-3.0, 0.7), (12.0, 4.0))
+"""A trained judge reports duplicates, and others as such, with log-odds at a cosine of 0.7 and
+slopes in it that are Normal with these means and standard deviations."""
 SPEC = load_curve("monotone")
 SHARES = np.array([0.5, 0.3, 0.15, 0.05])
 """Shares of the kinds among duplicates that are not exact; by class they follow the curve."""
@@ -49,12 +54,13 @@ class Design:
     flagged: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     validated: tuple[str, ...] = ()
+    predictor: str = ""  # a trained judge that judges every pair, and errs as cosines rise
 
 
 DESIGNS = {
     "verbatim only, exact": Design(("rule:verbatim",), kinds=("exact",)),
     "trained only, held-out figures": Design(("trained:t",), validated=("trained:t",)),
-    "trained on all, 100 by people": Design(("trained:t",), some=("Ada",)),
+    "trained on all, 100 by people": Design((), some=("Ada",), predictor="trained:t"),
     "two passes": Design(("llm:first",), flagged=("llm:second",)),
     "verbatim and model on all, 100 by people": Design(
         ("llm:first", "rule:verbatim"), some=("Ada",)
@@ -160,12 +166,28 @@ def verdicts(
     return rows.assign(is_duplicate=called.astype(int), kind=words), given
 
 
+def reports(design: Design, scan: SimulatedScan, true: np.ndarray, rng: Any) -> pd.DataFrame:
+    """Return what the predictor reports of all pairs, as judgements."""
+    pairs = scan.matches[[*PAIR, "cosine", "rank"]].rename(columns={"rank": "place"})
+    (level, slope), (other_level, other_slope) = (
+        [rng.normal(*figures) for figures in of] for of in (OF_DUPLICATES, OF_OTHERS)
+    )
+    x = pairs["cosine"] - MIDDLE
+    odds = np.where(true, level + slope * x, other_level + other_slope * x)
+    called = rng.random(len(pairs)) < expit(odds)
+    return pairs.assign(
+        best=pairs.groupby("item")["cosine"].transform("max"), lead=0, lead_cosine=pairs["cosine"],
+        judge=design.predictor, is_duplicate=called.astype(int), kind="",
+    )  # fmt: skip
+
+
 def as_curve(posterior: xr.Dataset, judged: pd.DataFrame, design: Design, names: Any) -> Curve:
     """Return a curve of these draws, as far as the weighing of items reads it."""
     record = {
         "curve_format": FORMAT, "seed": 1, "level": 0.95, "checks": [], "labels": {},
         "spec": {"name": "monotone", "hash": SPEC.hash, "content": SPEC.model_dump()},
         "benchmarks": ["b"], "sources": ["web"], "judges": list(names.judges),
+        "predictor": design.predictor or None,
         "kinds": list(design.kinds), "namers": names.coords.get("namer", []),
     }  # fmt: skip
     columns = [*PAIR, "cosine", "best", "judge", "is_duplicate", "kind"]
@@ -182,7 +204,9 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng([seed, 30])
     scan = made_scan(rng)
     rows = possible_rows(scan, design, rng)
-    known = make_verdicts(rows, ["b"], ["web"], design.kinds)
+    # What the predictor reports is set anew for each scan.
+    informs = (lambda pairs: pairs.assign(sign=1.0, share=0.5)) if design.predictor else None
+    known = make_verdicts(rows, ["b"], ["web"], design.kinds, informs)
     counts = dict.fromkeys(design.validated, (1, 1, 1, 1))
     model = build_curve(SPEC, known, counts).model
     prior = pm.sample_prior_predictive(
@@ -209,7 +233,14 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
         codes = np.where(
             given, known.split.codes(judged) if classes else judged["is_duplicate"], -1
         )
-        data = {"verdicts": codes.astype(np.int64)}
+        data: dict[str, Any] = {"verdicts": codes.astype(np.int64)}
+        judged = judged[given]
+        if design.predictor:
+            judged = pd.concat([judged, reports(design, scan, true, rng)], ignore_index=True)
+            outcomes, predictor = separated(judged)
+            assert predictor is not None
+            now = make_verdicts(outcomes, ["b"], ["web"], design.kinds, predictor.joined)
+            data |= {"reported_sign": now.sign, "reported_share": now.share}
         if design.validated:
             right = [rng.binomial(HELD_OUT, errors[name][:2]) for name in design.validated]
             data["held_out_right"] = np.array(right)
@@ -220,7 +251,7 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
             seed=seed * 1000 + k, progress_bar=False, target_accept=0.9,
         )  # fmt: skip
         posterior = tree["posterior"].to_dataset()
-        curve = as_curve(posterior, judged[given], design, known)
+        curve = as_curve(posterior, judged, design, known)
         weighed = item_contamination(scan, curve, draws=400)
         table = prevalence(weighed, seed=k)
         row = table[table["by"] == "scanned"].iloc[0]

@@ -24,8 +24,8 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.covariates import DRAWS, refuse_other_scan
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.pairs import positions_in_scan, scan_pairs
+from bayescontam.evidence.verdicts import first_runs
 from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.scan.results import Scan
 

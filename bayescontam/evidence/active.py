@@ -301,7 +301,7 @@ class _Offered:
         place = pd.concat(listed).assign(at=np.concatenate(at))
         pairs = pairs[pairs["cosine"] >= floor].merge(place, on=_KEYS, how="left")
         # What the tail holds stands for itself only once it is judged, and is offered before.
-        judged = pd.MultiIndex.from_frame(curve.judged[_KEYS])
+        judged = pd.MultiIndex.from_frame(curve.outcomes[_KEYS])
         known = pairs["at"].notna() | ~pd.MultiIndex.from_frame(pairs[_KEYS]).isin(judged)
         number = pd.Index(keys).get_indexer(pd.MultiIndex.from_frame(pairs[_ITEM]))
         pairs = pairs.assign(number=number)[known].sort_values("number", kind="stable")

@@ -17,9 +17,9 @@ from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import refuse_other_scan
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.curve_draws import marginal_of_open
-from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.kinds import opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
+from bayescontam.evidence.verdicts import first_runs
 from bayescontam.scan.clean import (
     CleanCorpus,
     Limits,
@@ -256,7 +256,7 @@ def limits_of(scan: Scan, curve: Curve, above: float) -> Limits:
 def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     """Return the texts that most judges of a pair called duplicates; see `Limits.judged`."""
     pairs = scan_pairs(scan)
-    judged = opinions(of_these_texts(first_runs(curve.judged), pairs), ())
+    judged = opinions(of_these_texts(first_runs(curve.outcomes), pairs), ())
     share = judged.groupby(list(PAIR), observed=True)["is_duplicate"].mean()
     called = share[share > 0.5].reset_index()[list(PAIR)]
     found = pairs.merge(called, on=list(PAIR))

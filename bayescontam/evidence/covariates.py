@@ -17,7 +17,6 @@ from bayescontam.data.judgements import PAIR
 from bayescontam.data.responses import Path
 from bayescontam.errors import UsageError
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.item_matches import (
     ItemExposure,
     Matched,
@@ -27,6 +26,7 @@ from bayescontam.evidence.item_matches import (
 from bayescontam.evidence.kinds import KINDS, opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.evidence.tail import Tail, TailSamples, join_tails
+from bayescontam.evidence.verdicts import first_runs
 from bayescontam.scan.results import Scan
 
 DRAWS = 200
@@ -270,7 +270,7 @@ def _judged(scan: Scan, curve: Curve) -> pd.DataFrame:
     Of the kinds that count, where only some do.
     """
     pairs = scan_pairs(scan)
-    judged = opinions(of_these_texts(first_runs(curve.judged), pairs), curve.kinds)
+    judged = opinions(of_these_texts(first_runs(curve.outcomes), pairs), curve.kinds)
     verdicts = judged.groupby(list(PAIR), observed=True)["is_duplicate"].mean()
     # Only pairs that the scan holds: the curve may come from another one.
     called = (verdicts > 0.5).rename("judged_duplicates").reset_index()

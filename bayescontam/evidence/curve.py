@@ -23,9 +23,11 @@ from bayescontam.data.responses import Path
 from bayescontam.data.validation import check_level
 from bayescontam.evidence.curve_checks import evidence_checks, predictive_checks, replicate
 from bayescontam.evidence.curve_draws import CurveDraws, flat, marginal, take_curve
-from bayescontam.evidence.curve_model import build_curve, make_verdicts, with_leads
+from bayescontam.evidence.curve_model import build_curve
 from bayescontam.evidence.kinds import check_kinds
 from bayescontam.evidence.pairs import positions_in_scan
+from bayescontam.evidence.predictor import Predictor, separated
+from bayescontam.evidence.verdicts import make_verdicts, with_leads
 from bayescontam.inference.checks import Outcome, Thresholds, sampling_checks
 from bayescontam.inference.sampling import Engine, Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
@@ -55,7 +57,7 @@ _GIVEN = {
 QUANTITIES = (
     "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
     "share_further", "threshold_exact", "steepness_exact", "chosen", "chosen_slope",
-    "sensitivity", "specificity", "naming",
+    "sensitivity", "specificity", "naming", "log_odds_ratio", "log_odds_ratio_slope",
 )  # fmt: skip
 """Parameters that a summary reports, in this order."""
 GRID = np.linspace(0.0, 1.0, 101)
@@ -105,6 +107,20 @@ class Curve(Stored):
         """Judgements that the curve was fitted to, with the cosine of each pair."""
         stored = json.loads(str(self.data["record"]["judged"].item()))
         return with_leads(pd.DataFrame(stored, columns=list(_JUDGED))).astype(_JUDGED)
+
+    @cached_property
+    def _separated(self) -> tuple[pd.DataFrame, Predictor | None]:
+        return separated(self.judged) if self.record.get("predictor") else (self.judged, None)
+
+    @property
+    def outcomes(self) -> pd.DataFrame:
+        """Judgements without those of a trained judge that is a predictor."""
+        return self._separated[0]
+
+    @property
+    def predictor(self) -> Predictor | None:
+        """The trained judge whose verdicts inform as a predictor, if there is one."""
+        return self._separated[1]
 
     @property
     def spec(self) -> CurveSpec:
@@ -219,8 +235,9 @@ def fit_curve(
         "related"; by default all. A duplicate whose kind no judge named is one of unknown kind.
     validated : mapping of str to four int, optional
         For judges whose names start with ``trained:``, what they judged of pairs of known truth
-        from which they did not learn, and which are not among `judgements`: true positives,
-        false negatives, true negatives, false positives.
+        from which they did not learn: true positives, false negatives, true negatives, false
+        positives. Not used of a judge some of whose pairs people or language models judged as
+        well: it is a predictor, see `build_curve`.
     level : float, default 0.95
         Probability of the equal-tailed intervals.
     seed : int, optional
@@ -302,8 +319,14 @@ def fit_judged_curve(
     check_seed(seed)
     sampling = sampling or Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
     thresholds = thresholds or Thresholds()
-    verdicts = make_verdicts(judged, names["benchmarks"], names["sources"], kinds)
-    validated = check_validated(validated or {}, verdicts.judges)
+    outcomes, predictor = separated(judged)
+    verdicts = make_verdicts(
+        outcomes, names["benchmarks"], names["sources"], kinds,
+        None if predictor is None else predictor.joined,
+    )  # fmt: skip
+    of_predictor = [] if predictor is None else [predictor.judge]
+    validated = check_validated(validated or {}, [*verdicts.judges, *of_predictor])
+    validated = {name: counts for name, counts in validated.items() if name not in of_predictor}
     with stage(progress, "building the model"):
         built = build_curve(spec, verdicts, validated)
     groups = {}
@@ -317,7 +340,7 @@ def fit_judged_curve(
         )  # fmt: skip
         posterior = prior["prior"].to_dataset()
     with stage(progress, "checking the curve"):
-        checks = list(evidence_checks(verdicts, validated))
+        checks = list(evidence_checks(verdicts, validated, predictor))
         if len(verdicts):
             summary = summarise_curve(posterior, level)
             checks += sampling_checks(posterior, groups["sample_stats"], summary, thresholds)
@@ -336,6 +359,7 @@ def fit_judged_curve(
         "benchmarks": list(verdicts.benchmarks),
         "sources": list(verdicts.sources),
         "judges": list(verdicts.judges),
+        "predictor": None if predictor is None else predictor.judge,
         "kinds": list(kinds),
         "namers": labels.get("namer", []),
         "validated": {name: list(of) for name, of in validated.items()},

@@ -13,8 +13,10 @@ from bayescontam._random import stream
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import sort_of
 from bayescontam.evidence.curve_draws import CurveDraws, flat, take_curve
-from bayescontam.evidence.curve_model import BuiltCurve, Verdicts, seen
+from bayescontam.evidence.curve_model import BuiltCurve
 from bayescontam.evidence.kinds import EXACT, FIRST, NONE, UNNAMED
+from bayescontam.evidence.predictor import READERS, Predictor
+from bayescontam.evidence.verdicts import Verdicts, seen
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 
 REPLICATES = 500
@@ -26,7 +28,9 @@ LEAST = 5
 """Verdicts of either kind that a cell must be expected to hold to be checked."""
 
 
-def evidence_checks(verdicts: Verdicts, validated: Collection[str] = ()) -> Iterator[Check]:
+def evidence_checks(
+    verdicts: Verdicts, validated: Collection[str] = (), predictor: Predictor | None = None
+) -> Iterator[Check]:
     """Check what the judgements can show at all, with the figures of validated judges."""
     if not len(verdicts):
         yield Check(
@@ -39,11 +43,12 @@ def evidence_checks(verdicts: Verdicts, validated: Collection[str] = ()) -> Iter
     sort = of_judge[verdicts.judge]
     if (sort == "models").any():
         yield _models(_shared(verdicts, sort == "models", sort == "people"))
+    if predictor is not None:
+        yield _predictor(predictor)
     for judge in np.flatnonzero(of_judge == "trained").tolist():
-        both = _shared(verdicts, verdicts.judge == judge, np.isin(sort, ["people", "models"]))
-        yield _trained(verdicts.judges[judge], both, verdicts.judges[judge] in validated)
+        yield _trained(verdicts.judges[judge], verdicts.judges[judge] in validated)
     if (sort == "trained").any():
-        read = verdicts.pair[np.isin(sort, ["people", "models"])]
+        read = verdicts.pair[np.isin(sort, READERS)]
         alone = np.setdiff1d(verdicts.pair[sort == "trained"], read)
         yield _weight(len(alone), len(np.unique(read)))
     if (sort == "rules").any() and verdicts.kinds != EXACT:
@@ -74,26 +79,29 @@ def _models(both: int) -> Check:
     return Check("Judges", Outcome.PASSED, both, "> 0", sentence)
 
 
-def _trained(judge: str, both: int, validated: bool) -> Check:
-    name = f"Judge {judge}"
-    if validated and both:
+def _predictor(predictor: Predictor) -> Check:
+    name, read, every = f"Judge {predictor.judge}", predictor.read, len(predictor.reported)
+    words = f"{read:,} of its {every:,} pairs were judged by people or language models as well"
+    if read < FEWEST:
         return Check(
-            name, Outcome.CAUTION, both, "0",
-            f"{both:,} of its pairs were judged by people or language models as well. If these are"
-            " among those that its validation counts, they count twice: give the validation or"
-            " their judgements, not both.",
+            name, Outcome.CAUTION, read, f"≥ {FEWEST}",
+            f"{words}, too few to learn from what its verdicts mean: that is as the prior says. Let"
+            " people or a language model judge more of them.",
         )  # fmt: skip
+    sentence = f"{words}, from which it is learnt what its verdicts mean."
+    return Check(name, Outcome.PASSED, read, f"≥ {FEWEST}", sentence)
+
+
+def _trained(judge: str, validated: bool) -> Check:
+    name = f"Judge {judge}"
     if validated:
         return Check(name, Outcome.PASSED, 0, "0", "Its errors are those of its validation.")
-    if not both:
-        return Check(
-            name, Outcome.CAUTION, 0, "> 0",
-            "No pair was judged by it and by a person or a language model: its errors are as the"
-            " prior says. Give its validation (--validation), or judgements of some of its pairs"
-            " from which it did not learn.",
-        )  # fmt: skip
-    sentence = f"{both:,} of its pairs were judged by people or language models as well."
-    return Check(name, Outcome.PASSED, both, "> 0", sentence)
+    return Check(
+        name, Outcome.CAUTION, 0, "> 0",
+        "No pair was judged by it and by a person or a language model: its errors are as the"
+        " prior says. Give judgements of some of its pairs, such as it learnt from, or its"
+        " validation (--validation).",
+    )  # fmt: skip
 
 
 def _weight(alone: int, read: int) -> Check:
@@ -159,7 +167,8 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     rows = np.linspace(0, len(draws) - 1, min(REPLICATES, len(draws))).astype(int)
     draws = draws[rows]
     hit, clear = (flat(posterior, name)[rows] for name in ("sensitivity", "specificity"))
-    level, open_ = (np.empty((len(rows), n)) for n in (len(verdicts), len(verdicts.items)))
+    level: FloatArray = np.empty((len(rows), len(verdicts)))
+    open_ = np.empty((len(rows), len(verdicts.items)))
     for b in range(len(verdicts.benchmarks)):
         own = verdicts.benchmark == b
         level[:, own] = draws.log_odds(
@@ -171,7 +180,10 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     # checked against, no check could fail.
     effect = rng.standard_normal(open_.shape) * draws.sigma_item
     opened = rng.random(open_.shape) < expit(open_)
-    true = rng.random(level.shape) < expit(level + effect[:, verdicts.item])
+    level += effect[:, verdicts.item]
+    if verdicts.sign is not None and verdicts.share is not None:
+        level = draws.informed(level, verdicts.cosine, verdicts.sign, verdicts.share)
+    true = rng.random(level.shape) < expit(level)
     true &= opened[:, verdicts.item]
     hit, clear = hit[:, verdicts.judge], clear[:, verdicts.judge]
     share = flat(posterior, "share_further", default=1.0)[rows]

@@ -9,7 +9,8 @@ from scipy.special import expit
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.evidence.curve_model import basis, segments
-from bayescontam.evidence.kinds import KindDraws, split_of
+from bayescontam.evidence.kinds import MIDDLE, KindDraws, split_of
+from bayescontam.evidence.predictor import chance
 from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.specs.curve import CurveSpec
 
@@ -28,15 +29,19 @@ class CurveDraws:
     edges: FloatArray  # ends of the segments
     crowding: float = 0.0  # by how much the log-odds fall with the log of a document's place
     kinds: KindDraws | None = None  # shares of kinds among duplicates, where they matter
+    # of the truth and what a trained judge reports, at a cosine of 0.7, and its change per unit of
+    # cosine, (draw, 1); none where no trained judge is a predictor
+    log_odds_ratio: FloatArray | None = None
+    log_odds_ratio_slope: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.threshold)
 
     def __getitem__(self, rows: Any) -> "CurveDraws":
         whole = ("edges", "crowding", "kinds")
-        names = [field.name for field in fields(self) if field.name not in whole]
-        kinds = None if self.kinds is None else self.kinds[rows]
-        return replace(self, **{name: getattr(self, name)[rows] for name in names}, kinds=kinds)
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in whole}
+        own = {name: value[rows] for name, value in values.items() if value is not None}
+        return replace(self, **own, kinds=None if self.kinds is None else self.kinds[rows])
 
     def counted(self, cosine: FloatArray, benchmark: int) -> FloatArray | float:
         """Return the share of duplicates that are of a kind that counts, (draw, match), or 1."""
@@ -60,6 +65,28 @@ class CurveDraws:
         middle = self.threshold[:, [benchmark]] + shift[:, np.atleast_1d(source)]
         level = self.steepness[:, [benchmark]] * self._rise(cosine, middle)
         return level - self.crowding * np.log(place)
+
+    def informed(
+        self, log_odds: FloatArray, cosine: FloatArray, sign: FloatArray, share: FloatArray
+    ) -> FloatArray:
+        """Return log-odds given what a trained judge reported as well, dims (draw, …, match).
+
+        Sign and share are those of `Predictor.joined`.
+        """
+        own = np.flatnonzero(sign)
+        if self.log_odds_ratio is None or not len(own):
+            return log_odds
+        assert self.log_odds_ratio_slope is not None
+        ratio = self.log_odds_ratio + self.log_odds_ratio_slope * (cosine[own] - MIDDLE)
+        ratio = (sign[own] * ratio).reshape(len(ratio), *(1,) * (log_odds.ndim - 2), -1)
+        # Both ways, as 1 - P has no digits where P is near 1.
+        sides = [
+            chance(expit(way * log_odds[..., own]), way * ratio, share[own], np.expm1)
+            for way in (1, -1)
+        ]
+        result = log_odds.copy()
+        result[..., own] = np.log(np.maximum(sides[0], 1e-300) / np.maximum(sides[1], 1e-300))
+        return result
 
     def log_odds_open(self, best: FloatArray, benchmark: int) -> FloatArray:
         """Return the log-odds that items are open, (draw, item), by the cosines of best matches."""
@@ -85,7 +112,8 @@ def flat(posterior: xr.Dataset, name: str, width: int = 1, default: float = 0.0)
 def take_curve(posterior: xr.Dataset, spec: CurveSpec, kinds: tuple[str, ...] = ()) -> CurveDraws:
     """Return the draws of a posterior (or prior) group, chains joined."""
     edges = segments(spec)
-    names = "threshold", "steepness", "threshold_open", "steepness_open", "source_shift"
+    names = ["threshold", "steepness", "threshold_open", "steepness_open", "source_shift"]
+    names += [name for name in ("log_odds_ratio", "log_odds_ratio_slope") if name in posterior]
     return CurveDraws(
         **{name: flat(posterior, name) for name in (*names, "sigma_item")},
         relative=flat(posterior, "relative", len(edges) - 1, 1.0),

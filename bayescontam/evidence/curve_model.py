@@ -1,205 +1,24 @@
-"""Judgements as index arrays, and the PyMC model of P(duplicate | cosine)."""
+"""The PyMC model of P(duplicate | cosine)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
-from numpy.typing import NDArray
 from pytensor.tensor.special import logaddexp, logsumexp
 
-from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.judgements import PAIR, run_of, sort_of
-from bayescontam.evidence.kinds import FIRST, MIDDLE, Split, log_shares, split_of
+from bayescontam._types import FloatArray
+from bayescontam.data.judgements import sort_of
+from bayescontam.evidence.kinds import FIRST, MIDDLE, log_shares
+from bayescontam.evidence.predictor import chance
+from bayescontam.evidence.verdicts import Verdicts, pooled
 from bayescontam.model.priors import Tensor, spread, variable
 from bayescontam.model.products import weighted_sums
 from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.specs.curve import CurveSpec, LinePriors
 from bayescontam.specs.priors import PositivePrior
-
-UNIT = ["benchmark", "item", "source", "document", "lead"]
-"""Columns that name an item and a document, which its nearest chunk represents."""
-MOST_PAIRS, WIDTH = 2_000, 0.02
-"""Pairs from which on like ones are pooled, and the width of cosines that are alike."""
-
-
-@dataclass(frozen=True, eq=False)
-class Verdicts:
-    """Pairs of item and document that were judged, and the verdicts on them.
-
-    A document has the cosine of its chunk nearest to the item: its further chunks would count as
-    duplicates of their own, and lift the curve where thousands of other documents are.
-    """
-
-    # benchmarks, sources: all of the scan, also those without judgements
-    benchmarks: tuple[str, ...]
-    sources: tuple[str, ...]
-    # judges, items: judges; items with judged pairs, as `benchmark/item`
-    judges: tuple[str, ...]
-    items: tuple[str, ...]
-    # benchmark, source, item: positions in the labels
-    benchmark: IntArray
-    source: IntArray
-    item: IntArray
-    # cosine, place: cosine of the document, and its place among those of the item, from 1
-    cosine: FloatArray
-    place: FloatArray
-    best: FloatArray  # cosine of its best match
-    benchmark_of_item: IntArray
-    # pair, judge: positions of the pair and of the judge
-    pair: IntArray
-    judge: IntArray
-    # what was said of the pair: 0 no duplicate, 1 one, and from 2 on one of a class of `split`
-    called: IntArray
-    further: NDArray[np.bool_]  # whether another chunk of the document was judged than the nearest
-    kinds: tuple[str, ...] = ()  # kinds of duplicates that count; none: all
-    count: IntArray | None = None  # like pairs that each pair stands for; none: one
-
-    def __len__(self) -> int:
-        return len(self.cosine)
-
-    @property
-    def coords(self) -> dict[str, Any]:
-        """Coordinates of the dims that the model uses."""
-        return {
-            "benchmark": list(self.benchmarks),
-            "source": list(self.sources),
-            "judge": list(self.judges),
-            "item": list(self.items),
-            "pair": np.arange(len(self)),
-            "verdict": np.arange(len(self.called)),
-        } | ({"namer": [self.judges[judge] for judge in self.namers]} if self.namers.size else {})
-
-    @cached_property
-    def split(self) -> Split:
-        """Classes of kinds that make a difference."""
-        return split_of(self.kinds, any(sort_of(judge) == "rules" for judge in self.judges))
-
-    @property
-    def by_rule(self) -> NDArray[np.bool_]:
-        """Which verdicts are those of a rule."""
-        rules = np.array([sort_of(judge) == "rules" for judge in self.judges], dtype=bool)
-        return rules[self.judge] if len(self.judge) else np.zeros(0, dtype=bool)
-
-    @property
-    def namers(self) -> IntArray:
-        """Positions of the judges who name kinds."""
-        return np.unique(self.judge[self.called >= FIRST]) if len(self.split) else self.judge[:0]
-
-
-def first_runs(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return one verdict of each judge on a pair, of those that were not left open."""
-    given = judged[judged["is_duplicate"].notna()]
-    runs = [run_of(judge) for judge in given["judge"]]
-    given = given.assign(judge=[name for name, _ in runs], run=[run for _, run in runs])
-    given = given.sort_values("run", kind="stable").drop_duplicates([*PAIR, "judge"])
-    return given.sort_index().drop(columns="run")
-
-
-def with_leads(judged: pd.DataFrame) -> pd.DataFrame:
-    """Return judgements with ``lead``, ``lead_cosine`` and ``place``: by default their own."""
-    more = [name for name in ("lead", "lead_cosine", "place") if name not in judged.columns]
-    known = judged.assign(**dict.fromkeys(more, np.nan))
-    lead = known["lead"].fillna(known["chunk"]).astype("int64")
-    cosine = known["lead_cosine"].fillna(known["cosine"])
-    return known.assign(lead=lead, lead_cosine=cosine, place=known["place"].fillna(1.0))
-
-
-def seen(
-    hit: FloatArray,
-    clear: FloatArray,
-    share_further: FloatArray | float,
-    further: NDArray[np.bool_],
-) -> FloatArray:
-    """Return P(called a duplicate) of verdicts on documents that hold one."""
-    less = share_further * hit + (1 - share_further) * (1 - clear)
-    return np.where(further, less, hit)
-
-
-def make_verdicts(
-    judged: pd.DataFrame,
-    benchmarks: Sequence[str],
-    sources: Sequence[str],
-    kinds: tuple[str, ...] = (),
-) -> Verdicts:
-    """Return judgements as arrays; of the chosen kinds of duplicates, or of any."""
-    rows = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
-    pair, _ = pd.factorize(pd.MultiIndex.from_frame(rows[UNIT]))
-    first = np.unique(pair, return_index=True)[1]
-    pairs = rows.iloc[first]
-    judge, judges = pd.factorize(rows["judge"], sort=True)
-    item, items = pd.factorize(pd.MultiIndex.from_frame(pairs[["benchmark", "item"]]))
-    benchmark = _positions(pairs["benchmark"], benchmarks)
-    sample = np.unique(item, return_index=True)[1]
-    split = split_of(kinds, any(sort_of(name) == "rules" for name in judges))
-    return Verdicts(
-        tuple(benchmarks),
-        tuple(sources),
-        tuple(judges),
-        tuple(map("/".join, items)),
-        benchmark,
-        _positions(pairs["source"], sources),
-        item.astype(np.int64),
-        pairs["lead_cosine"].to_numpy(float),
-        pairs["place"].to_numpy(float),
-        pairs["best"].to_numpy(float)[sample],
-        benchmark[sample],
-        pair.astype(np.int64),
-        judge.astype(np.int64),
-        split.codes(rows),
-        (rows["chunk"] != rows["lead"]).to_numpy(),
-        kinds,
-    )
-
-
-def pooled(verdicts: Verdicts, width: float = WIDTH, most: int = MOST_PAIRS) -> Verdicts:
-    """Return verdicts with like pairs of an item as one, if there are more than `most` pairs.
-
-    Pairs are alike if their documents are of one source, have cosines within `width`, and the
-    same verdicts by the same judges. One stands for all, with their mean cosine and the
-    geometric mean of their places: along a line the log likelihood is then right to first order.
-    """
-    if len(verdicts) <= most:
-        return verdicts
-    rows = pd.DataFrame({name: getattr(verdicts, name) for name in ("judge", "called", "further")})
-    code, _ = pd.factorize(pd.MultiIndex.from_frame(rows))
-    order = np.lexsort((code, verdicts.pair))
-    starts = np.unique(verdicts.pair[order], return_index=True)[1]
-    numbers: dict[bytes, int] = {}
-    named = [
-        numbers.setdefault(own.tobytes(), len(numbers)) for own in np.split(code[order], starts[1:])
-    ]
-    alike = pd.MultiIndex.from_arrays(
-        [verdicts.item, verdicts.source, np.floor(verdicts.cosine / width), named]
-    )
-    of, _ = pd.factorize(alike)  # numbered as they appear, so that `first` rises
-    _, first, count = np.unique(of, return_index=True, return_counts=True)
-    means = pd.DataFrame({"cosine": verdicts.cosine, "log_place": np.log(verdicts.place)})
-    means = means.groupby(of).mean()
-    own = np.isin(verdicts.pair, first)
-    return replace(
-        verdicts,
-        benchmark=verdicts.benchmark[first],
-        source=verdicts.source[first],
-        item=verdicts.item[first],
-        cosine=means["cosine"].to_numpy(),
-        place=np.exp(means["log_place"].to_numpy()),
-        pair=np.searchsorted(first, verdicts.pair[own]),
-        judge=verdicts.judge[own],
-        called=verdicts.called[own],
-        further=verdicts.further[own],
-        count=count,
-    )
-
-
-def _positions(names: "pd.Series[str]", order: Sequence[str]) -> IntArray:
-    found = pd.Index(list(order)).get_indexer(pd.Index(names)).astype(np.int64)
-    assert (found >= 0).all()
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,6 +66,10 @@ def build_curve(
     judge who names a kind names the right class with probability ``naming``, else each other one
     alike; which one, and whether, does not depend on whether the document is a duplicate.
 
+    Where a trained judge is a predictor, what it reported of a pair has with the truth the
+    odds ratio ``exp(log_odds_ratio + log_odds_ratio_slope * (c - 0.7))``, given the item's effect;
+    P(duplicate) above is the mean over what it reports at that cosine: see `predictor.chance`.
+
     Of more than `MOST_PAIRS` pairs, those with like cosines and the same verdicts are `pooled`.
 
     Dawid & Skene (1979), doi:10.2307/2346806; Joseph, Gyorkos & Coupal (1995),
@@ -275,6 +98,7 @@ def build_curve(
                 share = variable("share_further", spec.priors.share_further)
             if kinds:
                 kinds = _naming(spec, verdicts), *kinds
+            kinds = *_reported(spec, verdicts), *kinds
             _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges, share, *kinds)
     return BuiltCurve(model, spec, given)
 
@@ -363,6 +187,18 @@ def _naming(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
     )  # fmt: skip
 
 
+def _reported(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
+    """Add what a predictor's verdicts inform: log of the odds ratio and share, dims (pair,)."""
+    if verdicts.sign is None:
+        return pt.as_tensor(np.zeros(1)), pt.as_tensor(np.ones(1))
+    level = variable("log_odds_ratio", spec.priors.log_odds_ratio)
+    slope = variable("log_odds_ratio_slope", spec.priors.log_odds_ratio_slope)
+    # As the verdicts below, set anew for many data sets.
+    sign = pm.Data("reported_sign", verdicts.sign, dims="pair")
+    share = pm.Data("reported_share", verdicts.share, dims="pair")
+    return sign * (level + slope * (verdicts.cosine - MIDDLE)), share
+
+
 def _judges(
     spec: CurveSpec, verdicts: Verdicts, validated: Mapping[str, Sequence[int]]
 ) -> tuple[Tensor, Tensor]:
@@ -394,6 +230,8 @@ def _add_verdicts(
     sensitivity: Tensor,
     specificity: Tensor,
     share_further: Tensor,
+    log_ratio: Tensor,
+    reported: Tensor,
     *kinds: Tensor,
 ) -> None:
     """Add ``called``, dims (verdict,), observed; what is not known of items is summed over."""
@@ -409,6 +247,12 @@ def _add_verdicts(
         if not verdicts.further.any():
             return hit, clear
         return pt.where(verdicts.further, share * hit + (1 - share) * (1 - clear), hit), clear
+
+    def informed(p: Any, log_ratio: Any, reported: Any) -> Any:
+        """Return P(duplicate) given what the predictor reported, dims (pair, effect)."""
+        if verdicts.sign is None:
+            return p
+        return chance(p, log_ratio[:, None], reported[:, None], pt.expm1)
 
     def over_classes(
         value: Any, duplicate: Any, other: Any, naming: Any, log_share: Any
@@ -438,6 +282,8 @@ def _add_verdicts(
         hit: Any,
         clear: Any,
         share: Any,
+        log_ratio: Any,
+        reported: Any,
         *kinds: Any,
     ) -> Any:
         hit, clear = hit_clear(hit, clear, share)
@@ -452,7 +298,8 @@ def _add_verdicts(
                 pt.inc_subtensor(pt.as_tensor(of_pairs)[pair], x) for x in (duplicate, other)
             )
         ratio = pt.expm1(duplicate - other)[:, None]
-        more = pt.log1p(pt.sigmoid(logit[:, None] + sigma * effect) * ratio)
+        p = informed(pt.sigmoid(logit[:, None] + sigma * effect), log_ratio, reported)
+        more = pt.log1p(p * ratio)
         if verdicts.count is not None:
             more, other = more * count[:, None], other * count
         either = pt.inc_subtensor(pt.as_tensor(of_items)[item], more)
@@ -460,13 +307,22 @@ def _add_verdicts(
         return other.sum() + (logaddexp(either + open_, 0.0) - pt.softplus(open_)).sum()
 
     def draw(
-        logit: Any, open_: Any, sigma: Any, hit: Any, clear: Any, share: Any, *kinds_size: Any
+        logit: Any,
+        open_: Any,
+        sigma: Any,
+        hit: Any,
+        clear: Any,
+        share: Any,
+        log_ratio: Any,
+        reported: Any,
+        *kinds_size: Any,
     ) -> Any:
         *kinds, _ = kinds_size
         hit, clear = hit_clear(hit, clear, share)
         opened = pm.Bernoulli.dist(logit_p=open_)
         own = sigma * pm.Normal.dist(size=len(of_items))
-        true = (pm.Bernoulli.dist(logit_p=logit + own[item]) * opened[item])[pair]
+        p = informed(pt.sigmoid(logit + own[item])[:, None], log_ratio, reported)[:, 0]
+        true = (pm.Bernoulli.dist(p=p) * opened[item])[pair]
         if not kinds:
             return pm.Bernoulli.dist(p=pt.where(true, hit, 1 - clear))
         naming, log_share = kinds
@@ -487,11 +343,13 @@ def _add_verdicts(
         sensitivity,
         specificity,
         share_further,
+        log_ratio,
+        reported,
         *kinds,
         dist=draw,
         logp=logp,
         ndim_supp=1,
-        signature=f"(p),(i),(),(j),(j),(){',(n),(p,z)' if kinds else ''}->(v)",
+        signature=f"(p),(i),(),(j),(j),(),(q),(q){',(n),(p,z)' if kinds else ''}->(v)",
         # Data that can be set anew: many data sets are fitted with one compilation.
         observed=pm.Data("verdicts", verdicts.called, dims="verdict"),
         dims="verdict",

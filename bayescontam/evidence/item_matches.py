@@ -18,10 +18,11 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.curve_model import UNIT, effects, first_runs
+from bayescontam.evidence.curve_model import effects
 from bayescontam.evidence.judged_documents import by_document, likelihoods
 from bayescontam.evidence.pairs import LEAD, of_these_texts, scan_pairs
 from bayescontam.evidence.sampled_counts import SampledCounts
+from bayescontam.evidence.verdicts import UNIT, first_runs
 from bayescontam.scan.results import Scan
 from bayescontam.scan.sketch import BINS, bins_of
 
@@ -69,6 +70,9 @@ class Matched:
     # how many of those listed are the nearest of the whole corpus, one after the other: not all
     # where each source has a list of its own
     ranked: int | None = None
+    # what a trained judge reported of each match, and how often it does: see `Predictor.joined`
+    sign: FloatArray | None = None
+    share: FloatArray | None = None
     # share of duplicates that count, given the kinds that were named of judged matches, (draw,
     # judged match); none where all duplicates count
     counted: FloatArray | None = None
@@ -82,7 +86,8 @@ class Matches:
         self._items = scan.items[_KEYS]
         self._floor = floor
         pairs = scan_pairs(scan).drop_duplicates(_PAIR)
-        judged = of_these_texts(first_runs(curve.judged), pairs)
+        self.predictor = curve.predictor
+        judged = of_these_texts(first_runs(curve.outcomes), pairs)
         # The nearest chunk of a document is that which this scan knows.
         known = judged[_PAIR].merge(pairs[[*_PAIR, *LEAD]], on=_PAIR, how="left")["lead"]
         lead = known.fillna(judged["lead"].reset_index(drop=True)).to_numpy(np.int64)
@@ -115,6 +120,9 @@ class Matches:
         nearest = nearest.sort_values(order, ascending=False, kind="stable")
         documents = nearest[[*UNIT, "chunk", "cosine", "copies", "listed", "place"]]
         documents = documents.merge(self.verdicts, on=UNIT, how="left", validate="one_to_one")
+        if self.predictor is not None:
+            known = documents.assign(lead_cosine=documents["cosine"].astype(float))
+            documents = self.predictor.joined(known).drop(columns="lead_cosine")
         # What was judged counts, whatever its cosine.
         counted = documents["listed"] & (documents["cosine"] >= self._floor)
         documents = documents[counted | documents["verdict"].notna()].reset_index(drop=True)
@@ -180,6 +188,8 @@ class Matches:
             rows["place"].to_numpy(float),
             *self._rest(benchmark, rows if counted is None else counted, counts),
             self._ranked(rows),
+            rows["sign"].to_numpy(float) if "sign" in rows else None,
+            rows["share"].to_numpy(float) if "share" in rows else None,
             None if share is None else share[:, verdicts],
         )
 
@@ -350,7 +360,9 @@ class ItemExposure:
         self.effect = draws.sigma_item * effect
         """Effects of the item that are summed over, in log-odds, dims (draw, node)."""
         level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
-        odds = level[:, None, :] + self.effect[:, :, None]
+        odds: FloatArray = level[:, None, :] + self.effect[:, :, None]
+        if item.sign is not None and item.share is not None:
+            odds = draws.informed(odds, item.cosine, item.sign, item.share)
         duplicate, other = item.called
         judged = odds[:, :, item.judged]
         joint = np.logaddexp(

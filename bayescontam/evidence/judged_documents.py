@@ -7,8 +7,8 @@ from scipy.special import logsumexp
 from bayescontam._types import FloatArray
 from bayescontam.data.judgements import sort_of
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.curve_model import UNIT, seen
 from bayescontam.evidence.kinds import FIRST, KINDS, opinions
+from bayescontam.evidence.verdicts import UNIT, seen
 
 
 def by_document(judged: pd.DataFrame, kinds: tuple[str, ...]) -> pd.DataFrame:

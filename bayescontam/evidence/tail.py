@@ -10,10 +10,10 @@ from scipy.special import expit
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.curve_model import UNIT, first_runs
 from bayescontam.evidence.item_matches import ItemExposure, Matches
 from bayescontam.evidence.kinds import opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
+from bayescontam.evidence.verdicts import UNIT, first_runs
 from bayescontam.scan.results import Scan
 
 _KEYS = ["benchmark", "item"]
@@ -61,12 +61,13 @@ class TailSamples:
         pairs = scan_pairs(scan).drop_duplicates(_PAIR)
         tail = scan.tail.drop_duplicates(_PAIR)
         rows = tail[_PAIR].merge(pairs, on=_PAIR).merge(matches.verdicts, on=UNIT, how="left")
-        judged = opinions(of_these_texts(first_runs(curve.judged), pairs), curve.kinds)
+        judged = opinions(of_these_texts(first_runs(curve.outcomes), pairs), curve.kinds)
         judged = judged.assign(pair=judged.groupby(_PAIR, observed=True, sort=False).ngroup())
         self._called = _called(curve, judged, draws)
         numbers = judged[[*_PAIR, "pair"]].drop_duplicates(_PAIR)
         rows = rows.merge(numbers, on=_PAIR, how="left").fillna({"pair": -1, "verdict": -1})
-        self._rows = rows.astype({"pair": int, "verdict": int})
+        rows = rows.astype({"pair": int, "verdict": int})
+        self._rows = rows if matches.predictor is None else matches.predictor.joined(rows)
         self._groups = rows.groupby(_KEYS, sort=False, observed=True).indices
         of_list = [*_KEYS, "source"] if scan.by_source else _KEYS
         sizes = tail.drop_duplicates(of_list).reindex(columns=[*of_list, "tail_matches"])
@@ -133,13 +134,17 @@ class TailSamples:
             source,
             documents["place"].to_numpy(float),
         )
+        level = level[:, None, :] + exposure.effect[:, :, None]
+        if "sign" in documents:
+            reported = (documents[name].to_numpy(float) for name in ("sign", "share"))
+            level = self._lines.informed(level, cosine, *reported)
         verdict = documents["verdict"].to_numpy()
         known = verdict >= 0
         duplicate, other = self._matches.likelihoods[:, :, verdict[known]]
-        level[:, known] += duplicate - other
+        level[..., known] += (duplicate - other)[:, None, :]
         # As of other matches, what was judged counts, whatever its cosine.
-        level[:, ~known & (cosine < self._floor)] = -np.inf
-        p = expit(level[:, None, :] + exposure.effect[:, :, None])
+        level[..., ~known & (cosine < self._floor)] = -np.inf
+        p = expit(level)
         if self._matches.counted_share is None:
             return p
         share = np.array(self._lines.counted(cosine, self._matches.benchmarks.index(benchmark)))

@@ -15,8 +15,8 @@ from bayescontam._format import level_text
 from bayescontam._text import join_list, printable
 from bayescontam.data.judgements import PAIR, sort_of
 from bayescontam.evidence.curve import halves
-from bayescontam.evidence.curve_model import first_runs
 from bayescontam.evidence.kinds import kind_words, opinions
+from bayescontam.evidence.verdicts import first_runs
 from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.report.format import Names, counted, pairs_text, provenance_rows
 from bayescontam.report.html import fill, sentences
@@ -57,6 +57,9 @@ _MEANINGS = {
     "steepness_exact": "log-odds of being exact gained for each unit of cosine",
     "chosen": "log-odds at a cosine of 0.7 that a duplicate that is not exact is of a chosen kind",
     "chosen_slope": "change of these log-odds for each unit of cosine",
+    "log_odds_ratio": "log odds ratio of the truth and what a trained judge reports, at a cosine of"
+    " 0.7",
+    "log_odds_ratio_slope": "change of it for each unit of cosine",
 }
 _JUDGE = ("sensitivity", "specificity")
 _SORTS = {
@@ -180,7 +183,7 @@ def judges(curve: "Curve") -> list[dict[str, Any]]:
 
 def judged_pairs(curve: "Curve") -> pd.DataFrame:
     """Return one row for each judged pair: ``benchmark, cosine, called, first``."""
-    said = opinions(first_runs(curve.judged), curve.kinds)
+    said = opinions(first_runs(curve.outcomes), curve.kinds)
     pairs = said.groupby(list(PAIR), sort=False, observed=True)
     table = pairs.agg(
         cosine=("cosine", "first"), best=("best", "first"), share=("is_duplicate", "mean")
@@ -205,6 +208,7 @@ def _provenance(curve: "Curve") -> list[tuple[str, str]]:
             "Judgements": f"{len(curve.judged):,} ({said})" if said else "none",
             "Judges": join_list(curve.judges, 20) if curve.judges else "none",
             "Pairs": f"{record['pairs']:,}",
+            "Trained judge as predictor": _predictor(curve),
             "Held-out verdicts": "; ".join(_held_out(curve)) or "none",
             "Command": record["command"] or "not recorded (made from Python)",
             "Made": record["created"],
@@ -213,6 +217,15 @@ def _provenance(curve: "Curve") -> list[tuple[str, str]]:
             "Intervals": f"{level_text(curve.level)}, equal-tailed",
             "Versions": pairs_text(record.get("versions") or {}),
         }
+    )
+
+
+def _predictor(curve: "Curve") -> str:
+    if (of := curve.predictor) is None:
+        return "none"
+    return (
+        f"{printable(of.judge, 60)}, {len(of.reported):,} pairs, {of.read:,} of which people or"
+        " language models judged as well"
     )
 
 

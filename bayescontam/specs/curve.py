@@ -62,7 +62,7 @@ class KindPriors(Block):
 class CurvePriors(Block):
     """Priors of the curve."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"kinds"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"kinds", "log_odds_ratio", "log_odds_ratio_slope"})
 
     items: LinePriors = LinePriors()
     """Of an item being open, by the cosine of its best match: only open items have duplicates."""
@@ -82,6 +82,11 @@ class CurvePriors(Block):
     the item, is one itself; used where such chunks were judged."""
     kinds: KindPriors = KindPriors()
     """Of the kinds of duplicates."""
+    log_odds_ratio: RealPrior = Normal(family="normal", mu=3.0, sigma=2.0)
+    """Of the truth and what a trained judge reports, at a cosine of 0.7; used where people or
+    language models judged some of its pairs."""
+    log_odds_ratio_slope: RealPrior = Normal(family="normal", mu=0.0, sigma=5.0)
+    """By how much it changes per unit of cosine."""
 
 
 class JudgePriors(Block):

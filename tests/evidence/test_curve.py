@@ -13,10 +13,11 @@ from scipy.special import expit, logsumexp
 from scipy.stats import norm
 
 from bayescontam.evidence.curve_draws import take_curve
-from bayescontam.evidence.curve_model import BuiltCurve, basis, build_curve, make_verdicts
+from bayescontam.evidence.curve_model import BuiltCurve, basis, build_curve
+from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.specs.curve import CurveSpec, Shape
 from bayescontam.specs.registry import load_curve
-from tests.support.made_evidence import judged, line, make_draws
+from tests.support.made_evidence import given_verdict, judged, line, make_draws
 
 SPEC = load_curve("monotone")
 STRAIGHT = CurveSpec(summary="straight", shape=Shape(form="logistic", item_effect=False))
@@ -63,7 +64,9 @@ def log_density(of: BuiltCurve, values: dict[str, Any]) -> float:
     return float(fixed.compile_logp(mode="FAST_COMPILE")({}))
 
 
-def by_hand(spec: CurveSpec, values: dict[str, Any], judgements: Any = ROWS) -> float:
+def by_hand(
+    spec: CurveSpec, values: dict[str, Any], judgements: Any = ROWS, informed: Any = None
+) -> float:
     """Sum over open or closed items, their effects, and all states of their pairs."""
     bent = spec.shape.form == "monotone"
     higher = values["sigma_threshold"] * values["threshold_offset"]
@@ -90,6 +93,8 @@ def by_hand(spec: CurveSpec, values: dict[str, Any], judgements: Any = ROWS) -> 
             level = line(draws, part["cosine"].max(), middle, slope)[0]
             level -= spec.shape.crowding * np.log(part.get("place", pd.Series([1])).iloc[0])
             p.append(expit(level + sigma * z))
+            if informed is not None:
+                p[-1] = informed(part.iloc[0], p[-1])
             hit = np.array([values["sensitivity"][judge[j]] for j in part["judge"]])
             clear = np.array([values["specificity"][judge[j]] for j in part["judge"]])
             share = np.where(part["chunk"] > 0, values["share_further"], 1.0)
@@ -124,6 +129,31 @@ def test_places_and_further_chunks_are_in_the_density(crowding: float) -> None:
     assert log_density(built(spec, rows), TRUTH) == pytest.approx(
         by_hand(spec, TRUTH, rows), abs=2e-4
     )
+
+
+def test_what_a_trained_judge_reported_is_given_and_not_observed() -> None:
+    said = {"a": 1, "b": 1, "c": 0, "d": 0, "e": 1}
+    share = {"a": 0.7, "b": 0.4, "c": 0.05, "d": 0.2, "e": 0.1}
+    values = TRUTH | {"log_odds_ratio": 2.5, "log_odds_ratio_slope": 4.0}
+
+    def informs(pairs: pd.DataFrame) -> pd.DataFrame:
+        sign = pairs["document"].map(said).map({1: 1.0, 0: -1.0}).fillna(0.0)
+        often = pairs["document"].map(share).fillna(0.5)
+        return pairs.assign(sign=sign, share=np.where(sign < 0, 1 - often, often))
+
+    def informed(pair: Any, p: Any) -> Any:
+        called = said.get(pair["document"])
+        if called is None:
+            return p
+        odds_ratio = np.exp(2.5 + 4.0 * (pair["cosine"] - 0.7))
+        return given_verdict(p, odds_ratio, share[pair["document"]], called)
+
+    verdicts = make_verdicts(pd.DataFrame(PLACED), BENCHMARKS, SOURCES, informs=informs)
+    wanted = by_hand(SPEC, TRUTH, PLACED, informed)
+    assert wanted != pytest.approx(by_hand(SPEC, TRUTH, PLACED), abs=0.1)
+    of = build_curve(SPEC, verdicts)
+    assert log_density(of, values) == pytest.approx(wanted, abs=1e-4)
+    assert (of.verdicts.judges, len(of.verdicts)) == (("Ada", "llm:m"), 6)
 
 
 def test_the_order_of_judgements_does_not_matter() -> None:

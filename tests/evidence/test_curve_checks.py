@@ -19,7 +19,8 @@ from bayescontam.evidence.curve_checks import (
     replicate,
 )
 from bayescontam.evidence.curve_draws import CurveDraws, marginal
-from bayescontam.evidence.curve_model import BuiltCurve, Verdicts, build_curve, make_verdicts
+from bayescontam.evidence.curve_model import BuiltCurve, build_curve
+from bayescontam.evidence.verdicts import Verdicts, make_verdicts
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 from bayescontam.specs.curve import CurveSpec
 from tests.support.made_evidence import judged, line, make_curve, make_draws

@@ -11,7 +11,7 @@ from scipy.special import expit
 from bayescontam.evidence.curve_draws import CurveDraws
 from bayescontam.evidence.item_matches import ItemExposure, Matched
 from bayescontam.evidence.sampled_counts import SampledCounts
-from tests.support.made_evidence import line, make_draws
+from tests.support.made_evidence import given_verdict, line, make_draws
 
 SIGMAS = [0.0, 0.7, 1.8]
 COSINE = np.array([0.83, 0.71, 0.66, 0.52, 0.62])
@@ -56,6 +56,23 @@ def item(judged: list[int], *, rest: bool = True) -> Matched:
     )
 
 
+REPORTED = np.array([1.0, -1.0, 0.0, 1.0, -1.0]), np.array([0.6, 0.7, 0.5, 0.2, 0.9])
+"""What a trained judge reported of each match, and on what share of such pairs it does."""
+RATIO = np.array([[2.0], [5.0]]), np.array([[3.0], [-4.0]])
+
+
+def given(curve: CurveDraws, of: Matched, row: int, match: int, p: np.ndarray) -> np.ndarray:
+    """Return P(duplicate) of a match given what the trained judge reported of it."""
+    assert of.sign is not None
+    assert of.share is not None
+    sign, share = of.sign[match], of.share[match]
+    if not sign:
+        return p
+    level, slope = (values[row, 0] for values in RATIO)
+    odds_ratio = np.exp(level + slope * (of.cosine[match] - 0.7))
+    return given_verdict(p, odds_ratio, share if sign > 0 else 1 - share, int(sign > 0))
+
+
 def states(curve: CurveDraws, of: Matched, row: int) -> list[tuple[float, np.ndarray, np.ndarray]]:
     """Return probability, states of all matches, and rates of the rest, for every case."""
     sigma = curve.sigma_item[row, 0]
@@ -79,6 +96,8 @@ def states(curve: CurveDraws, of: Matched, row: int) -> list[tuple[float, np.nda
     likelihood = np.ones((2, 5))
     likelihood[:, of.judged] = np.exp(of.called[:, row])
     found = [((1 - opened[0]) * likelihood[1].prod(), np.zeros(5, int), np.zeros(len(rate)))]
+    if of.sign is not None and of.share is not None:
+        p = np.stack([given(curve, of, row, m, p[m]) for m in range(5)])
     for k in range(len(z)):
         for state in product([0, 1], repeat=5):
             true = np.array(state)
@@ -89,10 +108,18 @@ def states(curve: CurveDraws, of: Matched, row: int) -> list[tuple[float, np.nda
     return [(probability / total, true, rate) for probability, true, rate in found]
 
 
-@pytest.fixture(scope="module", params=[(s, j) for s in SIGMAS for j in JUDGED], ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[*[(s, j, False) for s in SIGMAS for j in JUDGED], (0.7, "best", True)],
+    ids=str,
+)
 def case(request: pytest.FixtureRequest) -> tuple[ItemExposure, Matched, list[list[Any]]]:
-    sigma, name = request.param
+    sigma, name, reported = request.param
     curve, of = draws(sigma), item(JUDGED[name])
+    if reported:
+        names = ("log_odds_ratio", "log_odds_ratio_slope")
+        curve = replace(curve, **dict(zip(names, RATIO, strict=True)))
+        of = replace(of, sign=REPORTED[0], share=REPORTED[1])
     return ItemExposure(curve, of), of, [states(curve, of, row) for row in range(2)]
 
 

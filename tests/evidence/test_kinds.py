@@ -18,10 +18,12 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.covariates import covariates_table, item_contamination
 from bayescontam.evidence.curve import FORMAT, Curve, fit_judged_curve
 from bayescontam.evidence.curve_checks import evidence_checks
-from bayescontam.evidence.curve_model import build_curve, make_verdicts
+from bayescontam.evidence.curve_model import build_curve
 from bayescontam.evidence.judged_documents import by_document, likelihoods
 from bayescontam.evidence.kinds import KINDS, check_kinds, kind_words, opinions, split_of
+from bayescontam.evidence.predictor import separated
 from bayescontam.evidence.prevalence import prevalence
+from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.inference.checks import Outcome
 from bayescontam.report.curve_page import render_curve
 from bayescontam.specs.curve import CurveSpec, Shape
@@ -230,8 +232,9 @@ def test_kinds_are_checked_and_put_in_order() -> None:
 
 
 def checks(*rows: Any, kinds: tuple[str, ...] = (), validated: Any = ()) -> dict[str, Any]:
-    verdicts = make_verdicts(frame(rows), ["quiz"], ["web"], kinds)
-    return {check.name: check for check in evidence_checks(verdicts, validated)}
+    outcomes, predictor = separated(frame(rows))
+    verdicts = make_verdicts(outcomes, ["quiz"], ["web"], kinds)
+    return {check.name: check for check in evidence_checks(verdicts, validated, predictor)}
 
 
 def test_what_judges_that_scale_can_show_is_said() -> None:
@@ -243,18 +246,32 @@ def test_what_judges_that_scale_can_show_is_said() -> None:
     assert "Judges" not in checks(rule, ada)
     assert checks(trained)["Judge trained:t"].outcome is Outcome.CAUTION
     assert checks(trained, rule)["Judge trained:t"].outcome is Outcome.CAUTION
-    assert checks(trained, ada)["Judge trained:t"].outcome is Outcome.PASSED
     known = checks(trained, validated=["trained:t"])["Judge trained:t"]
     assert known.outcome is Outcome.PASSED
-    twice = checks(trained, ada, validated=["trained:t"])["Judge trained:t"]
-    assert (twice.outcome, twice.value) == (Outcome.CAUTION, 1)
-    weight = checks(trained, said("b", 0, "trained:t"), ada)["Weight of trained judges"]
-    assert (weight.outcome, weight.value) == (Outcome.PASSED, 1)
     weight = checks(trained, said("b", 0, "trained:t"), rule)["Weight of trained judges"]
     assert (weight.outcome, weight.value) == (Outcome.FAILED, 2)
+    weight = checks(trained, said("b", 0, "Ada"))["Weight of trained judges"]
+    assert (weight.outcome, weight.value) == (Outcome.PASSED, 1)
     assert "Weight of trained judges" not in checks(rule, ada)
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(1, Outcome.CAUTION), (20, Outcome.PASSED)])
+def test_a_predictor_needs_pairs_that_others_read(count: int, outcome: Outcome) -> None:
+    own = {"cosine": 0.7, "best": 0.9, "kind": ""}
+    rows = [
+        judged("q", f"d{i}", 1, judge) | own for i in range(count) for judge in ("Ada", "trained:t")
+    ]
+    rows += [judged("q", f"e{i}", 0, "trained:t") | own for i in range(500)]
+    found = checks(*rows)
+    assert (found["Judge trained:t"].outcome, found["Judge trained:t"].value) == (outcome, count)
+    # Its verdicts are no outcomes, which could outweigh those of others.
+    assert "Weight of trained judges" not in found
+
+
+def test_what_kinds_judges_can_show_is_said() -> None:
+    trained, ada = said("a", 1, "trained:t"), said("a", 1, "Ada", "exact")
     assert checks(trained, kinds=TWO)["Kinds"].outcome is Outcome.CAUTION
-    kinds = checks(trained, ada, kinds=TWO)["Kinds"]
+    kinds = checks(said("a", 1, "llm:m"), ada, kinds=TWO)["Kinds"]
     assert kinds.outcome is Outcome.PASSED
     assert "1 named none" in kinds.sentence
 
@@ -284,8 +301,9 @@ def fitted() -> Curve:
         kind = ("exact" if exact else "equivalent") if true else ""
         own = {"cosine": cosine, "best": cosine, "kind": ""}
         rows.append(judged(f"q{i}", "d", int(kind == "exact"), "rule:verbatim") | own)
-        rows.append(judged(f"q{i}", "d", int(true), "trained:t") | own)
-        if i < 40:
+        if i < 10:  # whose pairs nobody else reads
+            rows.append(judged(f"q{i}", "d", int(true), "trained:t") | own)
+        else:
             rows.append(judged(f"q{i}", "d", int(true), "Ada") | own | {"kind": kind})
     names = {"benchmarks": ["quiz"], "sources": ["web"]}
     with pytest.MonkeyPatch.context() as patch:

@@ -7,14 +7,8 @@ import pandas as pd
 import pymc as pm
 import pytest
 
-from bayescontam.evidence.curve_model import (
-    MOST_PAIRS,
-    WIDTH,
-    Verdicts,
-    build_curve,
-    make_verdicts,
-    pooled,
-)
+from bayescontam.evidence.curve_model import build_curve
+from bayescontam.evidence.verdicts import MOST_PAIRS, WIDTH, Verdicts, make_verdicts, pooled
 from bayescontam.specs.registry import load_curve
 from tests.support.made_evidence import judged
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from scipy.special import expit
@@ -11,7 +12,15 @@ from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.prevalence import prevalence
 from bayescontam.evidence.rate import duplicate_rate
-from tests.support.made_evidence import judged, line, make_curve, make_draws, make_scan, match
+from tests.support.made_evidence import (
+    given_verdict,
+    judged,
+    line,
+    make_curve,
+    make_draws,
+    make_scan,
+    match,
+)
 
 DRAWS = make_draws(3, sources=2, threshold=[[0.65], [0.6], [0.72]], source_shift=[0.01, -0.01])
 MANY = make_draws(4000, sources=2)
@@ -86,6 +95,28 @@ def test_verdicts_on_drawn_texts_count(tmp_path: Path) -> None:
     tail = item_contamination(scan, curve, draws=3).tail
     p = p_open(0.9) * p_of(0.3, 0)
     np.testing.assert_allclose(1 - tail.none[:, 0], p * 0.9 / (p * 0.9 + (1 - p) * 0.05), rtol=1e-5)
+
+
+def test_what_a_trained_judge_reported_of_drawn_texts_counts(tmp_path: Path) -> None:
+    scan = make_scan(tmp_path, [match("q1", 0.9, "a")], tail=[match("q1", 0.6, "z")])
+    said = [
+        judged("q1", "z", 1, "trained:t", cosine=0.6), judged("q1", "a", 0, "trained:t", cosine=0.9)
+    ]  # fmt: skip
+    # Somebody read a document that this scan lacks.
+    said += [judged("q9", "x", 1, name, cosine=0.9) for name in ("trained:t", "Ada")]
+    draws = make_draws(3, threshold=[[0.65], [0.6], [0.72]], log_odds_ratio=(3.0, 10.0))
+    curve = make_curve(draws, judged=said, judges={"Ada": (0.9, 0.95)}, predictor="trained:t")
+    assert curve.predictor is not None
+    share = float(curve.predictor.joined(tail_rows("q1", "z", 0.6))["share"].item())
+    tail = item_contamination(scan, curve, draws=3).tail
+    p = expit(line(draws, 0.6, draws.threshold[:, 0], draws.steepness[:, 0]))
+    p = p_open(0.9) * given_verdict(p, float(np.exp(3.0 - 1.0)), share, 1)
+    np.testing.assert_allclose(1 - tail.none[:, 0], p, rtol=1e-5)
+
+
+def tail_rows(item: str, document: str, cosine: float) -> pd.DataFrame:
+    row = judged(item, document, 1, cosine=cosine)
+    return pd.DataFrame([row | {"lead": 0, "lead_cosine": cosine}])
 
 
 def test_draws_have_the_expected_numbers(tmp_path: Path) -> None:

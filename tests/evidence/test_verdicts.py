@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.judgements import sort_of
-from bayescontam.evidence.curve_model import Verdicts, first_runs, make_verdicts
+from bayescontam.evidence.verdicts import Verdicts, first_runs, make_verdicts
 from tests.support.made_evidence import Row, judged
 
 ROWS = [

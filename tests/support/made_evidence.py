@@ -117,6 +117,7 @@ def make_draws(
     source_shift: Any = 0.0,
     relative: Any = 1.0,
     sigma_item: Any = 0.0,
+    log_odds_ratio: Any = None,
     knots: Sequence[float] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 ) -> CurveDraws:
     """Return draws of a curve; the parameters are spread to their dims."""
@@ -124,6 +125,12 @@ def make_draws(
     def dims(value: Any, width: int) -> np.ndarray:
         return np.array(np.broadcast_to(np.asarray(value, dtype=float), (count, width)))
 
+    ratio = {
+        name: dims(value, 1)
+        for name, value in zip(
+            ("log_odds_ratio", "log_odds_ratio_slope"), log_odds_ratio or (), strict=False
+        )
+    }
     return CurveDraws(
         threshold=dims(threshold, benchmarks),
         steepness=dims(steepness, benchmarks),
@@ -133,6 +140,7 @@ def make_draws(
         relative=dims(relative, len(knots) + 1),
         sigma_item=dims(sigma_item, 1),
         edges=np.array([-np.inf, *knots, np.inf]),
+        **({} if log_odds_ratio is None else ratio),
     )
 
 
@@ -151,6 +159,17 @@ def line(draws: CurveDraws, cosine: float, middle: Any, steepness: Any) -> np.nd
     return np.array(result)
 
 
+def given_verdict(p: Any, odds_ratio: float, share: float, called: int) -> np.ndarray:
+    """Return P(duplicate | verdict), by bisection for the odds ratio of a table of two by two."""
+    p = np.atleast_1d(p)
+    low, high = np.maximum(0.0, p + share - 1), np.minimum(p, share)
+    for _ in range(200):
+        both = (low + high) / 2
+        more = both * (1 - p - share + both) < odds_ratio * (p - both) * (share - both)
+        low, high = np.where(more, both, low), np.where(more, high, both)
+    return np.array(both / share if called else (p - both) / (1 - share))
+
+
 def make_curve(
     draws: CurveDraws,
     benchmarks: Sequence[str] = ("quiz",),
@@ -161,6 +180,7 @@ def make_curve(
     checks: Sequence[Check] = (),
     seed: int = 1,
     crowding: float = 0.0,
+    predictor: str | None = None,
 ) -> Curve:
     """Return a curve of these draws; `judges` have a sensitivity and a specificity."""
     errors = np.array([*(judges or {}).values()]).reshape(-1, 2)
@@ -176,6 +196,9 @@ def make_curve(
     variables = {name: (("chain", "draw", dim), x[None]) for name, (dim, x) in data.items()}
     dims = {"benchmark": benchmarks, "source": sources, "judge": [*(judges or {})]}
     coords = {dim: (dim, np.array(names, dtype=object)) for dim, names in dims.items() if names}
+    for name in ("log_odds_ratio", "log_odds_ratio_slope"):
+        if (values := getattr(draws, name)) is not None:
+            variables[name] = (("chain", "draw"), values[None, :, 0])
     variables["sigma_item"] = (("chain", "draw"), draws.sigma_item[None, :, 0])
     blank = {"kind": "", "best": 0.9, "cosine": np.nan}  # not known: of the text of its name
     rows = pd.DataFrame([blank | dict(row) for row in judged], columns=JUDGED)
@@ -186,7 +209,7 @@ def make_curve(
         "checks": [check.to_dict() for check in checks],
         "spec": {"name": "made", "hash": spec.hash, "content": spec.model_dump()},
         "benchmarks": [*benchmarks], "sources": [*sources], "judges": dims["judge"],
-        "labels": unsafe_labels(dims),
+        "labels": unsafe_labels(dims), "predictor": predictor,
     }  # fmt: skip
     stored = {"json": json.dumps(record), "judged": json.dumps(rows.to_dict("list"))}
     groups = {

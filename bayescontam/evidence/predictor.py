@@ -1,0 +1,106 @@
+"""A trained judge as predictor: its verdicts inform where others judged some of its pairs.
+
+A trained judge looks at the cosine, and errs more often where that is high. Were its thousands
+of verdicts outcomes like those of people, errors that the model does not foresee would outweigh
+the hundreds of pairs that somebody read. As a predictor it can do no such harm: what a verdict
+of it means is learnt from pairs that others judged as well. Double sampling: Tenenbein (1970),
+doi:10.1080/01621459.1970.10481170.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import isotonic_regression
+
+from bayescontam._text import join_list
+from bayescontam._types import FloatArray
+from bayescontam.data.judgements import run_of, sort_of
+from bayescontam.errors import UsageError
+from bayescontam.evidence.pairs import SAME_TEXT
+from bayescontam.evidence.verdicts import UNIT, first_runs, with_leads
+
+READERS = ("people", "models")
+"""Sorts of judges that read both texts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """Verdicts of a trained judge, and how frequent they are at each cosine."""
+
+    judge: str
+    reported: pd.DataFrame  # `UNIT`, ``lead_cosine``, ``sign``: 1 a duplicate, -1 none
+    read: int  # documents that people or language models judged as well
+
+    def joined(self, documents: pd.DataFrame) -> pd.DataFrame:
+        """Return `UNIT` and ``lead_cosine`` of documents with ``sign`` and ``share``.
+
+        The sign is 0 where this judge judged nothing, or a text with another cosine; the share is
+        that of pairs with the same cosine on which it gives the same verdict.
+        """
+        rows = documents.merge(
+            self.reported, on=UNIT, how="left", suffixes=("", "_then"), validate="many_to_one"
+        )
+        same = np.abs(rows["lead_cosine"] - rows.pop("lead_cosine_then")) <= SAME_TEXT
+        sign = rows["sign"].where(same, 0.0).to_numpy(float)
+        share = np.full(len(rows), 0.5)
+        for name in rows["benchmark"].unique():
+            own = (rows["benchmark"] == name).to_numpy() & (sign != 0)
+            known = self.reported[self.reported["benchmark"] == name]
+            if own.any():
+                share[own] = reported_share(known, rows.loc[own, "lead_cosine"].to_numpy(float))
+        return rows.assign(sign=sign, share=np.where(sign < 0, 1 - share, share))
+
+
+def reported_share(known: pd.DataFrame, cosine: FloatArray) -> FloatArray:
+    """Return at cosines the share of pairs that are reported as duplicates, which rises."""
+    known = known.sort_values("lead_cosine", kind="stable")
+    rising = isotonic_regression((known["sign"] > 0).to_numpy(float)).x
+    # Nothing is certain, however many pairs have the same verdict.
+    least = 0.5 / (len(known) + 1)
+    return np.interp(cosine, known["lead_cosine"], np.clip(rising, least, 1 - least))
+
+
+def separated(judged: pd.DataFrame) -> tuple[pd.DataFrame, Predictor | None]:
+    """Return the judgements that are outcomes, and the trained judge that is a predictor.
+
+    It is one if people or language models judged some of its documents. Only what it reports
+    of a document's nearest chunk counts.
+    """
+    rows = with_leads(first_runs(judged))
+    sort = rows["judge"].map(sort_of)
+    nearest = rows[(sort == "trained") & (rows["chunk"] == rows["lead"])]
+    read = rows.loc[sort.isin(READERS), UNIT].drop_duplicates()
+    both = nearest.merge(read, on=UNIT).groupby("judge").size()
+    if both.empty:
+        return judged, None
+    if len(both) > 1:
+        raise UsageError(
+            f"judgements: {join_list(both.index)} are trained judges on whose pairs people or"
+            " language models judged as well; give the verdicts of one of them: judges who learnt"
+            " from the same verdicts err alike"
+        )
+    judge = str(both.index[0])
+    own = nearest[nearest["judge"] == judge]
+    sign = np.where(own["is_duplicate"] == 1, 1.0, -1.0)
+    own = own[[*UNIT, "lead_cosine"]].assign(sign=sign).drop_duplicates(UNIT, ignore_index=True)
+    others = judged["judge"].map(lambda name: run_of(name)[0]) != judge
+    return judged[others.astype(bool)], Predictor(judge, own, int(both.iloc[0]))
+
+
+def chance(p: Any, log_ratio: Any, share: Any, expm1: Callable[[Any], Any]) -> Any:
+    """Return P(duplicate | a verdict of the predictor), of P(duplicate) and P(that verdict).
+
+    `log_ratio` is the log of the odds ratio of truth and verdict, 0 where there is none. Means
+    over verdicts are P(duplicate): the joint distribution is that of Plackett (1965),
+    doi:10.1080/01621459.1965.10480807.
+
+    >>> both = [chance(0.3, x, share, np.expm1) for x, share in ((2.0, 0.4), (-2.0, 0.6))]
+    >>> round(float(both[0]), 4), round(float(0.4 * both[0] + 0.6 * both[1]), 4)
+    (0.5425, 0.3)
+    """
+    k = expm1(log_ratio)
+    root = (1 + 2 * k * (p + share - 2 * p * share) + (k * (p - share)) ** 2) ** 0.5
+    return 2 * (1 + k) * p / (1 + k * (p + share) + root)
