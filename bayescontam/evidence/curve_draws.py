@@ -81,8 +81,7 @@ class CurveDraws:
         ratio = (sign[own] * ratio).reshape(len(ratio), *(1,) * (log_odds.ndim - 2), -1)
         # Both ways, as 1 - P has no digits where P is near 1.
         sides = [
-            chance(expit(way * log_odds[..., own]), way * ratio, share[own], np.expm1)
-            for way in (1, -1)
+            chance(expit(way * log_odds[..., own]), way * ratio, share[own], np) for way in (1, -1)
         ]
         result = log_odds.copy()
         result[..., own] = np.log(np.maximum(sides[0], 1e-300) / np.maximum(sides[1], 1e-300))

@@ -252,7 +252,7 @@ def _add_verdicts(
         """Return P(duplicate) given what the predictor reported, dims (pair, effect)."""
         if verdicts.sign is None:
             return p
-        return chance(p, log_ratio[:, None], reported[:, None], pt.expm1)
+        return chance(p, log_ratio[:, None], reported[:, None], pt)
 
     def over_classes(
         value: Any, duplicate: Any, other: Any, naming: Any, log_share: Any

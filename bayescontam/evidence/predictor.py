@@ -7,7 +7,6 @@ of it means is learnt from pairs that others judged as well. Double sampling: Te
 doi:10.1080/01621459.1970.10481170.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,17 +89,18 @@ def separated(judged: pd.DataFrame) -> tuple[pd.DataFrame, Predictor | None]:
     return judged[others.astype(bool)], Predictor(judge, own, int(both.iloc[0]))
 
 
-def chance(p: Any, log_ratio: Any, share: Any, expm1: Callable[[Any], Any]) -> Any:
+def chance(p: Any, log_ratio: Any, share: Any, library: Any) -> Any:
     """Return P(duplicate | a verdict of the predictor), of P(duplicate) and P(that verdict).
 
-    `log_ratio` is the log of the odds ratio of truth and verdict, 0 where there is none. Means
-    over verdicts are P(duplicate): the joint distribution is that of Plackett (1965),
-    doi:10.1080/01621459.1965.10480807.
+    `log_ratio` is the log of the odds ratio of truth and verdict, 0 where there is none; `library`
+    is that of the arrays or tensors. The mean over verdicts is P(duplicate): the joint
+    distribution is that of Plackett (1965), doi:10.1080/01621459.1965.10480807.
 
-    >>> both = [chance(0.3, x, share, np.expm1) for x, share in ((2.0, 0.4), (-2.0, 0.6))]
+    >>> both = [chance(0.3, x, share, np) for x, share in ((2.0, 0.4), (-2.0, 0.6))]
     >>> round(float(both[0]), 4), round(float(0.4 * both[0] + 0.6 * both[1]), 4)
     (0.5425, 0.3)
     """
-    k = expm1(log_ratio)
-    root = (1 + 2 * k * (p + share - 2 * p * share) + (k * (p - share)) ** 2) ** 0.5
-    return 2 * (1 + k) * p / (1 + k * (p + share) + root)
+    k = library.expm1(log_ratio)
+    square = 1 + 2 * k * (p + share - 2 * p * share) + (k * (p - share)) ** 2
+    found = 2 * (1 + k) * p / (1 + k * (p + share) + square**0.5)
+    return library.minimum(found, 1.0)  # which rounding may exceed
