@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from bayescontam.evidence.curve_model import build_curve
 from bayescontam.evidence.kinds import FIRST
-from bayescontam.evidence.verdicts import Verdicts
+from bayescontam.evidence.verdicts import Reported, Verdicts
 from bayescontam.specs.registry import load_curve
 
 DATA_SETS = 200
@@ -22,7 +22,7 @@ KEPT = (
     "threshold", "steepness", "threshold_open", "steepness_open", "source_shift", "relative",
     "sigma_item", "sigma_threshold", "sigma_shape", "sensitivity", "specificity",
     "threshold_exact", "steepness_exact", "chosen", "chosen_slope", "naming",
-    "log_odds_ratio", "log_odds_ratio_slope",
+    "log_odds_ratio", "log_odds_ratio_slope", "log_odds_ratio_open",
 )  # fmt: skip
 
 
@@ -45,11 +45,12 @@ def design(
     pair = np.concatenate(parts)
     judge = np.repeat([1, 0, 2][: len(parts)], [len(part) for part in parts])
     benchmark_of_item = np.arange(items) % 2
-    reported = {}
+    reported = None
     if predictor:
         share = expit(12 * (cosine - 0.75))
         sign = np.where(rng.random(len(cosine)) < share, 1.0, -1.0)
-        reported = {"sign": sign, "share": np.where(sign > 0, share, 1 - share)}
+        share = np.where(sign > 0, share, 1 - share)
+        reported = Reported(sign, share, sign[::each], share[::each])
     return Verdicts(
         benchmarks=("one", "two"),
         sources=("web", "code"),
@@ -67,7 +68,7 @@ def design(
         called=np.where(judge < 2, FIRST, 0) if kinds else np.zeros(len(pair), dtype=np.int64),
         further=np.zeros(len(pair), dtype=bool),
         kinds=kinds,
-        **reported,
+        reported=reported,
     )
 
 
@@ -87,7 +88,7 @@ def recover(
     for k in range(data_sets):
         called = prior["prior_predictive"]["called"].to_numpy()[0, k].astype(np.int64)
         tree = nutpie.sample(
-            compiled.with_data(verdicts=called), draws=500, tune=500, chains=2, cores=2,
+            compiled.with_data(verdicts=called), draws=500, tune=500, chains=1, cores=1,
             seed=seed + k, progress_bar=False, target_accept=0.95,
         )  # fmt: skip
         divergences = int(tree["sample_stats"]["diverging"].sum())

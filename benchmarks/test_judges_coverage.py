@@ -205,7 +205,8 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
     scan = made_scan(rng)
     rows = possible_rows(scan, design, rng)
     # What the predictor reports is set anew for each scan.
-    informs = (lambda pairs: pairs.assign(sign=1.0, share=0.5)) if design.predictor else None
+    blank = {"sign": 1.0, "share": 0.5, "sign_open": 1.0, "share_open": 0.5}
+    informs = (lambda pairs: pairs.assign(**blank)) if design.predictor else None
     known = make_verdicts(rows, ["b"], ["web"], design.kinds, informs)
     counts = dict.fromkeys(design.validated, (1, 1, 1, 1))
     model = build_curve(SPEC, known, counts).model
@@ -239,8 +240,8 @@ def simulated(design: Design, data_sets: int, seed: int) -> pd.DataFrame:
             judged = pd.concat([judged, reports(design, scan, true, rng)], ignore_index=True)
             outcomes, predictor = separated(judged)
             assert predictor is not None
-            now = make_verdicts(outcomes, ["b"], ["web"], design.kinds, predictor.joined)
-            data |= {"reported_sign": now.sign, "reported_share": now.share}
+            now = make_verdicts(outcomes, ["b"], ["web"], design.kinds, predictor.informs)
+            data |= {f"reported_{name}": values for name, values in vars(now.reported).items()}
         if design.validated:
             right = [rng.binomial(HELD_OUT, errors[name][:2]) for name in design.validated]
             data["held_out_right"] = np.array(right)

@@ -58,6 +58,7 @@ QUANTITIES = (
     "threshold_open", "steepness_open", "threshold", "steepness", "source_shift", "sigma_item",
     "share_further", "threshold_exact", "steepness_exact", "chosen", "chosen_slope",
     "sensitivity", "specificity", "naming", "log_odds_ratio", "log_odds_ratio_slope",
+    "log_odds_ratio_open",
 )  # fmt: skip
 """Parameters that a summary reports, in this order."""
 GRID = np.linspace(0.0, 1.0, 101)
@@ -322,7 +323,7 @@ def fit_judged_curve(
     outcomes, predictor = separated(judged)
     verdicts = make_verdicts(
         outcomes, names["benchmarks"], names["sources"], kinds,
-        None if predictor is None else predictor.joined,
+        None if predictor is None else predictor.informs,
     )  # fmt: skip
     of_predictor = [] if predictor is None else [predictor.judge]
     validated = check_validated(validated or {}, [*verdicts.judges, *of_predictor])

@@ -168,7 +168,7 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     draws = draws[rows]
     hit, clear = (flat(posterior, name)[rows] for name in ("sensitivity", "specificity"))
     level: FloatArray = np.empty((len(rows), len(verdicts)))
-    open_ = np.empty((len(rows), len(verdicts.items)))
+    open_: FloatArray = np.empty((len(rows), len(verdicts.items)))
     for b in range(len(verdicts.benchmarks)):
         own = verdicts.benchmark == b
         level[:, own] = draws.log_odds(
@@ -179,10 +179,13 @@ def replicate(posterior: xr.Dataset, built: BuiltCurve, seed: int) -> xr.Dataset
     # Effects of items are drawn anew: with their own, fitted to the verdicts that they are
     # checked against, no check could fail.
     effect = rng.standard_normal(open_.shape) * draws.sigma_item
+    level = level + effect[:, verdicts.item]
+    if (given := verdicts.reported) is not None:
+        open_, share = draws.informed_open(open_, given.sign_open, given.share_open)
+        nearest = verdicts.nearest & (given.sign == given.sign_open[verdicts.item])
+        share = np.where(nearest, share[:, verdicts.item], given.share)
+        level = draws.informed(level, verdicts.cosine, given.sign, share)
     opened = rng.random(open_.shape) < expit(open_)
-    level += effect[:, verdicts.item]
-    if verdicts.sign is not None and verdicts.share is not None:
-        level = draws.informed(level, verdicts.cosine, verdicts.sign, verdicts.share)
     true = rng.random(level.shape) < expit(level)
     true &= opened[:, verdicts.item]
     hit, clear = hit[:, verdicts.judge], clear[:, verdicts.judge]

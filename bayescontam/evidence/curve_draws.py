@@ -14,6 +14,9 @@ from bayescontam.evidence.predictor import chance
 from bayescontam.model.quadrature import normal_gauss_hermite
 from bayescontam.specs.curve import CurveSpec
 
+RATIOS = "log_odds_ratio", "log_odds_ratio_slope", "log_odds_ratio_open"
+"""Parameters of what a predictor's verdicts inform."""
+
 
 @dataclass(frozen=True, eq=False)
 class CurveDraws:
@@ -33,6 +36,7 @@ class CurveDraws:
     # cosine, (draw, 1); none where no trained judge is a predictor
     log_odds_ratio: FloatArray | None = None
     log_odds_ratio_slope: FloatArray | None = None
+    log_odds_ratio_open: FloatArray | None = None  # of an item being open, (draw, 1)
 
     def __len__(self) -> int:
         return len(self.threshold)
@@ -71,21 +75,27 @@ class CurveDraws:
     ) -> FloatArray:
         """Return log-odds given what a trained judge reported as well, dims (draw, …, match).
 
-        Sign and share are those of `Predictor.joined`.
+        Sign and share, of open items, are those of `Predictor.joined`, dims (match,); shares may
+        also differ by draw, with the dims of the log-odds.
         """
-        own = np.flatnonzero(sign)
-        if self.log_odds_ratio is None or not len(own):
+        if self.log_odds_ratio is None:
             return log_odds
         assert self.log_odds_ratio_slope is not None
-        ratio = self.log_odds_ratio + self.log_odds_ratio_slope * (cosine[own] - MIDDLE)
-        ratio = (sign[own] * ratio).reshape(len(ratio), *(1,) * (log_odds.ndim - 2), -1)
-        # Both ways, as 1 - P has no digits where P is near 1.
-        sides = [
-            chance(expit(way * log_odds[..., own]), way * ratio, share[own], np) for way in (1, -1)
-        ]
-        result = log_odds.copy()
-        result[..., own] = np.log(np.maximum(sides[0], 1e-300) / np.maximum(sides[1], 1e-300))
-        return result
+        ratio = self.log_odds_ratio + self.log_odds_ratio_slope * (cosine - MIDDLE)
+        ratio = (sign * ratio).reshape(len(ratio), *(1,) * (log_odds.ndim - 2), -1)
+        return _given(log_odds, ratio, share)
+
+    def informed_open(
+        self, log_odds: FloatArray, sign: FloatArray, share: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return log-odds that items are open given what was reported of their nearest documents.
+
+        And the shares of what was reported, of open items. Dims (draw, item).
+        """
+        if self.log_odds_ratio_open is None:
+            return log_odds, np.broadcast_to(share, log_odds.shape)
+        found = _given(log_odds, sign * self.log_odds_ratio_open, share)
+        return found, share * expit(found) / expit(log_odds)
 
     def log_odds_open(self, best: FloatArray, benchmark: int) -> FloatArray:
         """Return the log-odds that items are open, (draw, item), by the cosines of best matches."""
@@ -100,6 +110,14 @@ class CurveDraws:
         return rise
 
 
+def _given(log_odds: FloatArray, ratio: FloatArray, share: FloatArray) -> FloatArray:
+    """Return log-odds given a verdict of these log odds ratios and shares."""
+    # Both ways, as 1 - P has no digits where P is near 1.
+    sides = [chance(expit(way * log_odds), way * ratio, share, np) for way in (1, -1)]
+    odds: FloatArray = np.log(np.maximum(sides[0], 1e-300) / np.maximum(sides[1], 1e-300))
+    return np.where(ratio == 0, log_odds, odds)
+
+
 def flat(posterior: xr.Dataset, name: str, width: int = 1, default: float = 0.0) -> FloatArray:
     """Return draws of a parameter, chains joined, dims (draw, …); a constant if it has none."""
     if name not in posterior:
@@ -112,7 +130,7 @@ def take_curve(posterior: xr.Dataset, spec: CurveSpec, kinds: tuple[str, ...] = 
     """Return the draws of a posterior (or prior) group, chains joined."""
     edges = segments(spec)
     names = ["threshold", "steepness", "threshold_open", "steepness_open", "source_shift"]
-    names += [name for name in ("log_odds_ratio", "log_odds_ratio_slope") if name in posterior]
+    names += [name for name in RATIOS if name in posterior]
     return CurveDraws(
         **{name: flat(posterior, name) for name in (*names, "sigma_item")},
         relative=flat(posterior, "relative", len(edges) - 1, 1.0),

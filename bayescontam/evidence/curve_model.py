@@ -66,9 +66,11 @@ def build_curve(
     judge who names a kind names the right class with probability ``naming``, else each other one
     alike; which one, and whether, does not depend on whether the document is a duplicate.
 
-    Where a trained judge is a predictor, what it reported of a pair has with the truth the
-    odds ratio ``exp(log_odds_ratio + log_odds_ratio_slope * (c - 0.7))``, given the item's effect;
-    P(duplicate) above is the mean over what it reports at that cosine: see `predictor.chance`.
+    Where a trained judge is a predictor, what it reported of a document has with the truth the
+    odds ratio ``exp(log_odds_ratio + log_odds_ratio_slope * (c - 0.7))``, given that the item is
+    open, and its effect; what it reported of the nearest document has the odds ratio
+    ``exp(log_odds_ratio_open)`` with whether the item is open. The probabilities above are the
+    means over what it reports at that cosine: see `predictor.chance`.
 
     Of more than `MOST_PAIRS` pairs, those with like cosines and the same verdicts are `pooled`.
 
@@ -98,8 +100,8 @@ def build_curve(
                 share = variable("share_further", spec.priors.share_further)
             if kinds:
                 kinds = _naming(spec, verdicts), *kinds
-            kinds = *_reported(spec, verdicts), *kinds
-            _add_verdicts(verdicts, logit, steepness[of] * rise, effect, *judges, share, *kinds)
+            open_, *reported = _reported(spec, verdicts, steepness[of] * rise)
+            _add_verdicts(verdicts, logit, open_, effect, *judges, share, *reported, *kinds)
     return BuiltCurve(model, spec, given)
 
 
@@ -187,16 +189,30 @@ def _naming(spec: CurveSpec, verdicts: Verdicts) -> Tensor:
     )  # fmt: skip
 
 
-def _reported(spec: CurveSpec, verdicts: Verdicts) -> tuple[Tensor, Tensor]:
-    """Add what a predictor's verdicts inform: log of the odds ratio and share, dims (pair,)."""
-    if verdicts.sign is None:
-        return pt.as_tensor(np.zeros(1)), pt.as_tensor(np.ones(1))
+def _reported(spec: CurveSpec, verdicts: Verdicts, open_: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Add what a predictor's verdicts inform.
+
+    Return the log-odds that items are open, dims (item,), given what it reported; log of the odds
+    ratio and share of what it reported of pairs of open items, dims (pair,).
+    """
+    if (given := verdicts.reported) is None:
+        return open_, pt.as_tensor(np.zeros(1)), pt.as_tensor(np.ones(1))
     level = variable("log_odds_ratio", spec.priors.log_odds_ratio)
     slope = variable("log_odds_ratio_slope", spec.priors.log_odds_ratio_slope)
+    of_open = variable("log_odds_ratio_open", spec.priors.log_odds_ratio_open)
     # As the verdicts below, set anew for many data sets.
-    sign = pm.Data("reported_sign", verdicts.sign, dims="pair")
-    share = pm.Data("reported_share", verdicts.share, dims="pair")
-    return sign * (level + slope * (verdicts.cosine - MIDDLE)), share
+    sign, share = (pm.Data(f"reported_{name}", getattr(given, name), dims="pair")
+                   for name in ("sign", "share"))  # fmt: skip
+    sign_open, share_open = (pm.Data(f"reported_{name}", getattr(given, name), dims="item")
+                             for name in ("sign_open", "share_open"))  # fmt: skip
+    ratio = sign * (level + slope * (verdicts.cosine - MIDDLE))
+    sides = [chance(pt.sigmoid(way * open_), way * sign_open * of_open, share_open, pt)
+             for way in (1, -1)]  # fmt: skip
+    # Of the nearest documents of open items it reports this more, or less, often than of all.
+    more = (sides[0] / pt.sigmoid(open_))[verdicts.item]
+    nearest = verdicts.nearest & pt.eq(sign, sign_open[verdicts.item])
+    share = share * pt.where(nearest, more, 1.0)
+    return pt.log(sides[0]) - pt.log(sides[1]), ratio, share
 
 
 def _judges(
@@ -250,7 +266,7 @@ def _add_verdicts(
 
     def informed(p: Any, log_ratio: Any, reported: Any) -> Any:
         """Return P(duplicate) given what the predictor reported, dims (pair, effect)."""
-        if verdicts.sign is None:
+        if verdicts.reported is None:
             return p
         return chance(p, log_ratio[:, None], reported[:, None], pt)
 

@@ -360,15 +360,19 @@ class ItemExposure:
         self.effect = draws.sigma_item * effect
         """Effects of the item that are summed over, in log-odds, dims (draw, node)."""
         level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
+        open_ = draws.log_odds_open(np.array([item.best]), item.benchmark)
         odds: FloatArray = level[:, None, :] + self.effect[:, :, None]
-        if item.sign is not None and item.share is not None:
-            odds = draws.informed(odds, item.cosine, item.sign, item.share)
+        self._nearest: tuple[float, FloatArray] | None = None
+        if item.sign is not None and item.share is not None and len(item.cosine):
+            at = [int(item.cosine.argmax())]
+            open_, share = draws.informed_open(open_, item.sign[at], item.share[at])
+            self._nearest = float(item.sign[at[0]]), share
+            odds = self.informed(odds, item.cosine, item.sign, item.share)
         duplicate, other = item.called
         judged = odds[:, :, item.judged]
         joint = np.logaddexp(
             log_expit(judged) + duplicate[:, None], log_expit(-judged) + other[:, None]
         )
-        open_ = draws.log_odds_open(np.array([item.best]), item.benchmark)
         closed = log_expit(-open_) + other.sum(axis=-1, keepdims=True)
         log_all = np.hstack([log_expit(open_) + log_weight + joint.sum(axis=-1), closed])
         weight = np.exp(log_all - log_all.max(axis=1, keepdims=True))
@@ -419,6 +423,21 @@ class ItemExposure:
         """
         level = self._draws.log_odds(cosine, self._item.benchmark, source, place)
         return expit(level[:, None, :] + self.effect[:, :, None])
+
+    def informed(
+        self, odds: FloatArray, cosine: FloatArray, sign: FloatArray, share: FloatArray
+    ) -> FloatArray:
+        """Return log-odds of documents given what a trained judge reported, if it is a predictor.
+
+        Dims (draw, node, match); sign and share are those of `Predictor.joined`.
+        """
+        if self._nearest is None:
+            return odds
+        reported, of_open = self._nearest
+        nearest = (cosine >= self._item.best) & (sign == reported)
+        return self._draws.informed(
+            odds, cosine, sign, np.where(nearest, of_open[:, :, None], share)
+        )
 
     def none(
         self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None

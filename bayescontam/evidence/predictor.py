@@ -52,14 +52,31 @@ class Predictor:
                 share[own] = reported_share(known, rows.loc[own, "lead_cosine"].to_numpy(float))
         return rows.assign(sign=sign, share=np.where(sign < 0, 1 - share, share))
 
+    def informs(self, documents: pd.DataFrame) -> pd.DataFrame:
+        """Return documents as `joined`, with sign and share of the nearest ones of their items.
+
+        ``sign_open`` and ``share_open``; `documents` have ``best``, the cosine of the nearest.
+        """
+        keys = ["benchmark", "item"]
+        nearest = self.reported.sort_values("lead_cosine", ascending=False, kind="stable")
+        nearest = nearest.drop_duplicates(keys)
+        items = documents[[*keys, "best"]].drop_duplicates(keys)
+        items = items.merge(nearest.drop(columns="lead_cosine"), on=keys, how="left")
+        items = self.joined(items.drop(columns="sign").rename(columns={"best": "lead_cosine"}))
+        renamed = {"sign": "sign_open", "share": "share_open"}
+        items = items[[*keys, *renamed]].rename(columns=renamed)
+        return self.joined(documents).merge(items, on=keys, how="left", validate="many_to_one")
+
 
 def reported_share(known: pd.DataFrame, cosine: FloatArray) -> FloatArray:
     """Return at cosines the share of pairs that are reported as duplicates, which rises."""
-    known = known.sort_values("lead_cosine", kind="stable")
-    rising = isotonic_regression((known["sign"] > 0).to_numpy(float)).x
+    # In single precision, as scans have cosines: equal ones count together.
+    at = known["lead_cosine"].astype(np.float32)
+    of = (known["sign"] > 0).astype(float).groupby(at).agg(["mean", "size"])
+    rising = isotonic_regression(of["mean"].to_numpy(), weights=of["size"].to_numpy(float)).x
     # Nothing is certain, however many pairs have the same verdict.
     least = 0.5 / (len(known) + 1)
-    return np.interp(cosine, known["lead_cosine"], np.clip(rising, least, 1 - least))
+    return np.interp(cosine, of.index.to_numpy(float), np.clip(rising, least, 1 - least))
 
 
 def separated(judged: pd.DataFrame) -> tuple[pd.DataFrame, Predictor | None]:

@@ -137,7 +137,7 @@ class TailSamples:
         level = level[:, None, :] + exposure.effect[:, :, None]
         if "sign" in documents:
             reported = (documents[name].to_numpy(float) for name in ("sign", "share"))
-            level = self._lines.informed(level, cosine, *reported)
+            level = exposure.informed(level, cosine, *reported)
         verdict = documents["verdict"].to_numpy()
         known = verdict >= 0
         duplicate, other = self._matches.likelihoods[:, :, verdict[known]]

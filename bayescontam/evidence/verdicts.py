@@ -20,6 +20,17 @@ MOST_PAIRS, WIDTH = 2_000, 0.02
 
 
 @dataclass(frozen=True, eq=False)
+class Reported:
+    """What a trained judge reported of each pair, and of the nearest document of each item."""
+
+    # 1 a duplicate, -1 none, 0 nothing; and on what share of pairs with this cosine it is that
+    sign: FloatArray
+    share: FloatArray
+    sign_open: FloatArray
+    share_open: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class Verdicts:
     """Pairs of item and document that were judged, and the verdicts on them.
 
@@ -50,10 +61,7 @@ class Verdicts:
     further: NDArray[np.bool_]  # whether another chunk of the document was judged than the nearest
     kinds: tuple[str, ...] = ()  # kinds of duplicates that count; none: all
     count: IntArray | None = None  # like pairs that each pair stands for; none: one
-    # sign, share: what a trained judge reported of each pair (1 a duplicate, -1 none, 0 nothing),
-    # and on what share of pairs with its cosine it reports that; none where no judge is a predictor
-    sign: FloatArray | None = None
-    share: FloatArray | None = None
+    reported: Reported | None = None  # by a trained judge that is a predictor
 
     def __len__(self) -> int:
         return len(self.cosine)
@@ -74,6 +82,11 @@ class Verdicts:
     def split(self) -> Split:
         """Classes of kinds that make a difference."""
         return split_of(self.kinds, any(sort_of(judge) == "rules" for judge in self.judges))
+
+    @property
+    def nearest(self) -> NDArray[np.bool_]:
+        """Which pairs are those of the nearest documents of their items."""
+        return self.cosine >= self.best[self.item] - 1e-6
 
     @property
     def by_rule(self) -> NDArray[np.bool_]:
@@ -125,7 +138,8 @@ def make_verdicts(
 ) -> Verdicts:
     """Return judgements as arrays; of the chosen kinds of duplicates, or of any.
 
-    `informs` adds ``sign`` and ``share`` to documents, if a trained judge is a predictor.
+    `informs` adds ``sign``, ``share``, ``sign_open`` and ``share_open`` to documents, if a trained
+    judge is a predictor: `Predictor.informs`.
     """
     rows = with_leads(first_runs(judged)).sort_values([*UNIT, "chunk", "judge"])
     pair, _ = pd.factorize(pd.MultiIndex.from_frame(rows[UNIT]))
@@ -136,10 +150,13 @@ def make_verdicts(
     benchmark = _positions(pairs["benchmark"], benchmarks)
     sample = np.unique(item, return_index=True)[1]
     split = split_of(kinds, any(sort_of(name) == "rules" for name in judges))
-    reported = {}
+    reported = None
     if informs is not None:
-        known = informs(pairs[[*UNIT, "lead_cosine"]])
-        reported = {name: known[name].to_numpy(float) for name in ("sign", "share")}
+        known = informs(pairs[[*UNIT, "lead_cosine", "best"]])
+        sign, share, *of_nearest = (
+            known[name].to_numpy(float) for name in ("sign", "share", "sign_open", "share_open")
+        )
+        reported = Reported(sign, share, *(values[sample] for values in of_nearest))
     return Verdicts(
         tuple(benchmarks),
         tuple(sources),
@@ -157,7 +174,7 @@ def make_verdicts(
         split.codes(rows),
         (rows["chunk"] != rows["lead"]).to_numpy(),
         kinds,
-        **reported,
+        reported=reported,
     )
 
 
@@ -185,16 +202,20 @@ def pooled(verdicts: Verdicts, width: float = WIDTH, most: int = MOST_PAIRS) -> 
             verdicts.source,
             np.floor(verdicts.cosine / width),
             named,
-            np.zeros(len(verdicts)) if verdicts.sign is None else verdicts.sign,
+            np.zeros(len(verdicts)) if verdicts.reported is None else verdicts.reported.sign,
+            verdicts.nearest,
         ]
     )
     of, _ = pd.factorize(alike)  # numbered as they appear, so that `first` rises
     _, first, count = np.unique(of, return_index=True, return_counts=True)
     means = pd.DataFrame({"cosine": verdicts.cosine, "log_place": np.log(verdicts.place)})
-    if verdicts.share is not None:
-        means["share"] = verdicts.share
+    if verdicts.reported is not None:
+        means["share"] = verdicts.reported.share
     means = means.groupby(of).mean()
-    own = np.isin(verdicts.pair, first)
+    own, reported = np.isin(verdicts.pair, first), verdicts.reported
+    if reported is not None:
+        share = means["share"].to_numpy()
+        reported = replace(reported, sign=reported.sign[first], share=share)
     return replace(
         verdicts,
         benchmark=verdicts.benchmark[first],
@@ -207,8 +228,7 @@ def pooled(verdicts: Verdicts, width: float = WIDTH, most: int = MOST_PAIRS) -> 
         called=verdicts.called[own],
         further=verdicts.further[own],
         count=count,
-        sign=None if verdicts.sign is None else verdicts.sign[first],
-        share=None if verdicts.share is None else means["share"].to_numpy(),
+        reported=reported,
     )
 
 

@@ -60,6 +60,8 @@ _MEANINGS = {
     "log_odds_ratio": "log odds ratio of the truth and what a trained judge reports, at a cosine of"
     " 0.7",
     "log_odds_ratio_slope": "change of it for each unit of cosine",
+    "log_odds_ratio_open": "log odds ratio of an item being open and what a trained judge reports"
+    " of its nearest document",
 }
 _JUDGE = ("sensitivity", "specificity")
 _SORTS = {

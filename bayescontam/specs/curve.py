@@ -62,7 +62,9 @@ class KindPriors(Block):
 class CurvePriors(Block):
     """Priors of the curve."""
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"kinds", "log_odds_ratio", "log_odds_ratio_slope"})
+    LATER: ClassVar[frozenset[str]] = frozenset(
+        {"kinds", "log_odds_ratio", "log_odds_ratio_slope", "log_odds_ratio_open"}
+    )
 
     items: LinePriors = LinePriors()
     """Of an item being open, by the cosine of its best match: only open items have duplicates."""
@@ -87,6 +89,8 @@ class CurvePriors(Block):
     language models judged some of its pairs."""
     log_odds_ratio_slope: RealPrior = Normal(family="normal", mu=0.0, sigma=5.0)
     """By how much it changes per unit of cosine."""
+    log_odds_ratio_open: RealPrior = Normal(family="normal", mu=2.0, sigma=2.0)
+    """Of an item being open and what a trained judge reports of its nearest document."""
 
 
 class JudgePriors(Block):

@@ -65,7 +65,7 @@ def log_density(of: BuiltCurve, values: dict[str, Any]) -> float:
 
 
 def by_hand(
-    spec: CurveSpec, values: dict[str, Any], judgements: Any = ROWS, informed: Any = None
+    spec: CurveSpec, values: dict[str, Any], judgements: Any = ROWS, reported: Any = None
 ) -> float:
     """Sum over open or closed items, their effects, and all states of their pairs."""
     bent = spec.shape.form == "monotone"
@@ -78,11 +78,19 @@ def by_hand(
     weight = norm.logpdf(z) - logsumexp(norm.logpdf(z))
     judge = {"Ada": 0, "llm:m": 1}
     total = 0.0
-    for (benchmark, _), rows in pd.DataFrame(judgements).groupby(["benchmark", "item"]):
+    for (benchmark, item), rows in pd.DataFrame(judgements).groupby(["benchmark", "item"]):
         b = BENCHMARKS.index(str(benchmark))
         slope = values["steepness_open_bar"] * steeper[b]
         middle = values["threshold_open_bar"] + higher[b]
         opened = expit(line(draws, rows["best"].iloc[0], middle, slope)[0])
+        of_open = {}  # shares of what is reported of the nearest document, if the item is open
+        if reported is not None and item in reported:
+            called, share = reported[item]
+            odds_ratio = np.exp(values["log_odds_ratio_open"])
+            found = given_verdict(opened, odds_ratio, share, called).item()
+            more = found / opened
+            of_open[rows["best"].iloc[0]] = share * more if called else 1 - (1 - share) * more
+            opened = found
         pairs = [part for _, part in rows.groupby("document")]
         p, likelihood = [], []
         for part in pairs:
@@ -93,8 +101,13 @@ def by_hand(
             level = line(draws, part["cosine"].max(), middle, slope)[0]
             level -= spec.shape.crowding * np.log(part.get("place", pd.Series([1])).iloc[0])
             p.append(expit(level + sigma * z))
-            if informed is not None:
-                p[-1] = informed(part.iloc[0], p[-1])
+            cosine = part["cosine"].max()
+            if reported is not None and part["document"].iloc[0] in reported:
+                called, share = reported[part["document"].iloc[0]]
+                share = of_open.get(cosine, share)
+                slope = values["log_odds_ratio_slope"] * (cosine - 0.7)
+                odds_ratio = np.exp(values["log_odds_ratio"] + slope)
+                p[-1] = given_verdict(p[-1], odds_ratio, share, called)
             hit = np.array([values["sensitivity"][judge[j]] for j in part["judge"]])
             clear = np.array([values["specificity"][judge[j]] for j in part["judge"]])
             share = np.where(part["chunk"] > 0, values["share_further"], 1.0)
@@ -131,28 +144,31 @@ def test_places_and_further_chunks_are_in_the_density(crowding: float) -> None:
     )
 
 
+REPORTED = {
+    "a": (1, 0.7), "b": (1, 0.4), "c": (0, 0.05), "d": (0, 0.2), "e": (1, 0.1), "q1": (1, 0.7),
+    "q2": (0, 0.3),
+}  # fmt: skip
+"""What a trained judge reported of documents, and of the nearest ones of items; and on what share
+of such pairs it reports a duplicate. Nobody else read the nearest document of q2."""
+
+
+def informs(pairs: pd.DataFrame) -> pd.DataFrame:
+    found = {}
+    for column, suffix in (("document", ""), ("item", "_open")):
+        said = [REPORTED.get(name) for name in pairs[column]]
+        found[f"sign{suffix}"] = [0.0 if x is None else 2.0 * x[0] - 1 for x in said]
+        share = [0.5 if x is None else x[1] if x[0] else 1 - x[1] for x in said]
+        found[f"share{suffix}"] = share
+    return pairs.assign(**found)
+
+
 def test_what_a_trained_judge_reported_is_given_and_not_observed() -> None:
-    said = {"a": 1, "b": 1, "c": 0, "d": 0, "e": 1}
-    share = {"a": 0.7, "b": 0.4, "c": 0.05, "d": 0.2, "e": 0.1}
-    values = TRUTH | {"log_odds_ratio": 2.5, "log_odds_ratio_slope": 4.0}
-
-    def informs(pairs: pd.DataFrame) -> pd.DataFrame:
-        sign = pairs["document"].map(said).map({1: 1.0, 0: -1.0}).fillna(0.0)
-        often = pairs["document"].map(share).fillna(0.5)
-        return pairs.assign(sign=sign, share=np.where(sign < 0, 1 - often, often))
-
-    def informed(pair: Any, p: Any) -> Any:
-        called = said.get(pair["document"])
-        if called is None:
-            return p
-        odds_ratio = np.exp(2.5 + 4.0 * (pair["cosine"] - 0.7))
-        return given_verdict(p, odds_ratio, share[pair["document"]], called)
-
+    ratios = {"log_odds_ratio": 2.5, "log_odds_ratio_slope": 4.0, "log_odds_ratio_open": 1.3}
     verdicts = make_verdicts(pd.DataFrame(PLACED), BENCHMARKS, SOURCES, informs=informs)
-    wanted = by_hand(SPEC, TRUTH, PLACED, informed)
+    wanted = by_hand(SPEC, TRUTH | ratios, PLACED, REPORTED)
     assert wanted != pytest.approx(by_hand(SPEC, TRUTH, PLACED), abs=0.1)
     of = build_curve(SPEC, verdicts)
-    assert log_density(of, values) == pytest.approx(wanted, abs=1e-4)
+    assert log_density(of, TRUTH | ratios) == pytest.approx(wanted, abs=1e-4)
     assert (of.verdicts.judges, len(of.verdicts)) == (("Ada", "llm:m"), 6)
 
 

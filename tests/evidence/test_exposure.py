@@ -58,19 +58,29 @@ def item(judged: list[int], *, rest: bool = True) -> Matched:
 
 REPORTED = np.array([1.0, -1.0, 0.0, 1.0, -1.0]), np.array([0.6, 0.7, 0.5, 0.2, 0.9])
 """What a trained judge reported of each match, and on what share of such pairs it does."""
-RATIO = np.array([[2.0], [5.0]]), np.array([[3.0], [-4.0]])
+RATIOS = {
+    "log_odds_ratio": np.array([[2.0], [5.0]]),
+    "log_odds_ratio_slope": np.array([[3.0], [-4.0]]),
+    "log_odds_ratio_open": np.array([[0.5], [3.0]]),
+}
 
 
-def given(curve: CurveDraws, of: Matched, row: int, match: int, p: np.ndarray) -> np.ndarray:
-    """Return P(duplicate) of a match given what the trained judge reported of it."""
+def informed(of: Matched, row: int, p: np.ndarray, opened: float) -> tuple[np.ndarray, float]:
+    """Return P(duplicate) and P(open) given what the trained judge reported, dims (match, node)."""
     assert of.sign is not None
     assert of.share is not None
-    sign, share = of.sign[match], of.share[match]
-    if not sign:
-        return p
-    level, slope = (values[row, 0] for values in RATIO)
-    odds_ratio = np.exp(level + slope * (of.cosine[match] - 0.7))
-    return given_verdict(p, odds_ratio, share if sign > 0 else 1 - share, int(sign > 0))
+    level, slope, of_open = (values[row, 0] for values in RATIOS.values())
+    called = of.sign > 0
+    share = np.where(called, of.share, 1 - of.share)
+    found = given_verdict(opened, np.exp(of_open), share[0], called[0]).item()
+    # The first match is the nearest: of open items this is reported of it more often.
+    own = of.share[0] * found / opened
+    share[0] = own if called[0] else 1 - own
+    ratio = np.exp(level + slope * (of.cosine - 0.7))
+    table = [
+        given_verdict(p[m], ratio[m], share[m], called[m]) if of.sign[m] else p[m] for m in range(5)
+    ]
+    return np.stack(table), found
 
 
 def states(curve: CurveDraws, of: Matched, row: int) -> list[tuple[float, np.ndarray, np.ndarray]]:
@@ -93,11 +103,11 @@ def states(curve: CurveDraws, of: Matched, row: int) -> list[tuple[float, np.nda
     opened = expit(
         line(curve[[row]], of.best, curve.threshold_open[row], curve.steepness_open[row])
     )
+    if of.sign is not None:
+        p, opened[0] = informed(of, row, p, opened[0])
     likelihood = np.ones((2, 5))
     likelihood[:, of.judged] = np.exp(of.called[:, row])
     found = [((1 - opened[0]) * likelihood[1].prod(), np.zeros(5, int), np.zeros(len(rate)))]
-    if of.sign is not None and of.share is not None:
-        p = np.stack([given(curve, of, row, m, p[m]) for m in range(5)])
     for k in range(len(z)):
         for state in product([0, 1], repeat=5):
             true = np.array(state)
@@ -117,8 +127,7 @@ def case(request: pytest.FixtureRequest) -> tuple[ItemExposure, Matched, list[li
     sigma, name, reported = request.param
     curve, of = draws(sigma), item(JUDGED[name])
     if reported:
-        names = ("log_odds_ratio", "log_odds_ratio_slope")
-        curve = replace(curve, **dict(zip(names, RATIO, strict=True)))
+        curve = replace(curve, **RATIOS)
         of = replace(of, sign=REPORTED[0], share=REPORTED[1])
     return ItemExposure(curve, of), of, [states(curve, of, row) for row in range(2)]
 

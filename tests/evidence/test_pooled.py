@@ -66,6 +66,22 @@ def test_the_same_pairs_pooled_have_the_same_density(kinds: tuple[str, ...]) -> 
         assert log_density(one, steepness_bar=steepness) == pytest.approx(expected, rel=1e-9)
 
 
+def test_what_a_trained_judge_reported_is_pooled_too() -> None:
+    def informs(pairs: pd.DataFrame) -> pd.DataFrame:
+        even = pairs["item"].str[1:].astype(int) % 2 == 0
+        sign = np.where(even & (pairs["source"] == "web"), 1.0, -1.0)
+        share = np.where(sign > 0, 0.3, 0.7)
+        return pairs.assign(sign=sign, share=share, sign_open=sign, share_open=share)
+
+    verdicts = make_verdicts(table(0.0), ["quiz"], ["web", "books"], informs=informs)
+    one = pooled(verdicts, most=0)
+    assert len(one) <= 90
+    ratios = {"log_odds_ratio": 2.0, "log_odds_ratio_slope": 3.0, "log_odds_ratio_open": 1.0}
+    expected = log_density(verdicts, **ratios)
+    assert log_density(one, **ratios) == pytest.approx(expected, rel=1e-9)
+    assert log_density(one, **ratios | {"log_odds_ratio": 0.0}) != pytest.approx(expected, abs=1)
+
+
 def test_like_pairs_pooled_have_nearly_the_same_density() -> None:
     verdicts = make_verdicts(table(WIDTH), ["quiz"], ["web", "books"])
     one = pooled(verdicts, most=0)

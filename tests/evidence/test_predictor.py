@@ -15,6 +15,7 @@ import bayescontam.evidence.curve
 from bayescontam.errors import UsageError
 from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.curve import Curve, fit_judged_curve
+from bayescontam.evidence.curve_draws import RATIOS
 from bayescontam.evidence.predictor import chance, reported_share, separated
 from bayescontam.report.curve_page import render_curve
 from bayescontam.specs.registry import load_curve
@@ -76,8 +77,8 @@ def test_a_trained_judge_is_a_predictor_where_others_read_its_pairs() -> None:
 
 
 def test_only_verdicts_on_the_nearest_chunk_of_the_same_text_inform() -> None:
-    further = {"chunk": 3, "lead": 0, "lead_cosine": 0.8, "place": 1.0}
-    own = {"lead": 0, "lead_cosine": 0.7, "place": 1.0}
+    further: dict[str, Any] = {"chunk": 3, "lead": 0, "lead_cosine": 0.8, "place": 1.0}
+    own: dict[str, Any] = {"lead": 0, "lead_cosine": 0.7, "place": 1.0}
     table = pd.DataFrame([
         judged("q", "a", 1, "trained:t", cosine=0.7) | own,
         judged("q", "b", 1, "trained:t", cosine=0.5) | further,
@@ -138,7 +139,7 @@ def test_a_predictor_is_stored_and_reported(fitted: Curve, tmp_path: Path) -> No
     # Its validation counts pairs that Ada's verdicts count already.
     assert fitted.validated == {}
     quantities = fitted.summary()["quantity"].tolist()
-    assert quantities[-2:] == ["log_odds_ratio", "log_odds_ratio_slope"]
+    assert quantities[-3:] == [*RATIOS]
     check = {check.name: check for check in fitted.checks()}["Judge trained:t"]
     assert check.sentence.startswith("40 of its 60 pairs were judged by people")
     fitted.to_netcdf(tmp_path / "curve.nc")

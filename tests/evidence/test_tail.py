@@ -104,13 +104,18 @@ def test_what_a_trained_judge_reported_of_drawn_texts_counts(tmp_path: Path) -> 
     ]  # fmt: skip
     # Somebody read a document that this scan lacks.
     said += [judged("q9", "x", 1, name, cosine=0.9) for name in ("trained:t", "Ada")]
-    draws = make_draws(3, threshold=[[0.65], [0.6], [0.72]], log_odds_ratio=(3.0, 10.0))
+    draws = make_draws(3, threshold=[[0.65], [0.6], [0.72]], log_odds_ratio=(3.0, 10.0, 2.0))
     curve = make_curve(draws, judged=said, judges={"Ada": (0.9, 0.95)}, predictor="trained:t")
     assert curve.predictor is not None
-    share = float(curve.predictor.joined(tail_rows("q1", "z", 0.6))["share"].item())
+    far, near = (
+        float(curve.predictor.joined(row)["share"].item())
+        for row in (tail_rows("q1", "z", 0.6), tail_rows("q1", "a", 0.9))
+    )
     tail = item_contamination(scan, curve, draws=3).tail
     p = expit(line(draws, 0.6, draws.threshold[:, 0], draws.steepness[:, 0]))
-    p = p_open(0.9) * given_verdict(p, float(np.exp(3.0 - 1.0)), share, 1)
+    opened = p_open(0.9)
+    open_ = np.array([given_verdict(x, float(np.exp(2.0)), 1 - near, 0).item() for x in opened])
+    p = open_ * given_verdict(p, float(np.exp(3.0 - 1.0)), far, 1)
     np.testing.assert_allclose(1 - tail.none[:, 0], p, rtol=1e-5)
 
 

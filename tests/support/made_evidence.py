@@ -11,7 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.evidence.curve import FORMAT, Curve, bands
-from bayescontam.evidence.curve_draws import CurveDraws
+from bayescontam.evidence.curve_draws import RATIOS, CurveDraws
 from bayescontam.inference.checks import Check
 from bayescontam.inference.stored import unsafe_labels
 from bayescontam.scan.results import Scan
@@ -117,7 +117,7 @@ def make_draws(
     source_shift: Any = 0.0,
     relative: Any = 1.0,
     sigma_item: Any = 0.0,
-    log_odds_ratio: Any = None,
+    log_odds_ratio: Sequence[float] = (),
     knots: Sequence[float] = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
 ) -> CurveDraws:
     """Return draws of a curve; the parameters are spread to their dims."""
@@ -125,12 +125,7 @@ def make_draws(
     def dims(value: Any, width: int) -> np.ndarray:
         return np.array(np.broadcast_to(np.asarray(value, dtype=float), (count, width)))
 
-    ratio = {
-        name: dims(value, 1)
-        for name, value in zip(
-            ("log_odds_ratio", "log_odds_ratio_slope"), log_odds_ratio or (), strict=False
-        )
-    }
+    ratio = {name: dims(value, 1) for name, value in zip(RATIOS, log_odds_ratio, strict=False)}
     return CurveDraws(
         threshold=dims(threshold, benchmarks),
         steepness=dims(steepness, benchmarks),
@@ -140,7 +135,7 @@ def make_draws(
         relative=dims(relative, len(knots) + 1),
         sigma_item=dims(sigma_item, 1),
         edges=np.array([-np.inf, *knots, np.inf]),
-        **({} if log_odds_ratio is None else ratio),
+        **ratio,
     )
 
 
@@ -196,7 +191,7 @@ def make_curve(
     variables = {name: (("chain", "draw", dim), x[None]) for name, (dim, x) in data.items()}
     dims = {"benchmark": benchmarks, "source": sources, "judge": [*(judges or {})]}
     coords = {dim: (dim, np.array(names, dtype=object)) for dim, names in dims.items() if names}
-    for name in ("log_odds_ratio", "log_odds_ratio_slope"):
+    for name in RATIOS:
         if (values := getattr(draws, name)) is not None:
             variables[name] = (("chain", "draw"), values[None, :, 0])
     variables["sigma_item"] = (("chain", "draw"), draws.sigma_item[None, :, 0])
