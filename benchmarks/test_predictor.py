@@ -1,0 +1,66 @@
+"""Prevalence on texts with known duplicates, with and without the verdicts of a trained judge.
+
+Run by ``make bench``. A judge learns from 300 simulated verdicts, judges every pair, and is given
+to the curve as a predictor, as docs/evidence.md has it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import bayescontam
+from bayescontam.data.judgements import PAIR, Judgements
+from bayescontam.evidence.covariates import item_contamination
+from bayescontam.evidence.prevalence import prevalence
+from bayescontam.scan.results import Scan
+from benchmarks.test_trained_judge import planted, puzzles, simulated
+
+COLUMNS = [*PAIR, "judge", "is_duplicate"]
+
+
+def numbers(scan: Scan, judged: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the number of items with a duplicate by benchmark, and the curve's parameters."""
+    curve = bayescontam.fit_curve(scan, judged, seed=seed, chains=2)
+    table = prevalence(item_contamination(scan, curve, draws=400), seed=seed)
+    table = table[table["by"] == "scanned"].set_index("benchmark")
+    return table[["n_mean", "n_low", "n_high"]], curve.summary().set_index("quantity")
+
+
+def compared(scan: Scan, pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return true numbers beside those that are found without and with the trained judge."""
+    read = simulated(pairs, seed)
+    person = pairs.loc[read.index].sample(100, random_state=seed)
+    person = person.assign(judge="Ada", is_duplicate=person["truth"])
+    judged = pd.concat([read, person])[COLUMNS]
+    trained = bayescontam.train_judge(scan, Judgements.from_frame(judged), name="t", seed=seed)
+    every = pd.concat([judged, trained.apply(scan).frame[COLUMNS]])
+    true = pairs[pairs["truth"] == 1].groupby("benchmark")["item"].nunique().rename("true")
+    without, _ = numbers(scan, judged, seed)
+    with_it, parameters = numbers(scan, every, seed)
+    found = parameters.loc[[name for name in parameters.index if "log_odds_ratio" in name]]
+    print(
+        f"\n{len(every) - len(judged):,} verdicts of the trained judge, {len(judged):,} of others"
+    )
+    print(found[["mean", "ci_low", "ci_high"]].round(2).to_string())
+    table: Any = pd.concat(
+        [true, without.add_suffix(" without"), with_it.add_suffix(" with")], axis=1
+    )
+    print(table.round(1).to_string())
+    return table
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_true_numbers_of_puzzles_are_held(tmp_path: Path, seed: int) -> None:
+    table = compared(*puzzles(tmp_path, seed), seed)
+    assert ((table["n_low with"] <= table["true"]) & (table["true"] <= table["n_high with"])).all()
+
+
+@pytest.mark.timeout(3600)
+def test_programming_tasks_are_as_those_who_read_found(tmp_path: Path) -> None:
+    """Tasks of the benchmark double each other: the true number is not known."""
+    table = compared(*planted(tmp_path), 7)
+    mean = table["n_mean with"]
+    assert ((table["n_low without"] <= mean) & (mean <= table["n_high without"])).all()
