@@ -86,8 +86,8 @@ $(SCAN): $(CORE)
 	@touch $@
 
 $(DEV): $(CORE)
-	@echo "Installing the tools for tests and checks, and the extras 'jax', 'scan', 'lab', 'ray' and 'duplicates' (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates]' || $(SET_UP_FAILED)
+	@echo "Installing the tools for tests and checks, and the extras 'jax', 'scan', 'lab', 'ray', 'duplicates' and 'arc' (once) ..."
+	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates,arc]' || $(SET_UP_FAILED)
 	@touch $@
 
 $(DOCS): $(CORE)
@@ -97,5 +97,5 @@ $(DOCS): $(CORE)
 
 $(BENCH): $(DEV)
 	@echo "Installing what the benchmarks compare with (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates,bench]' || $(SET_UP_FAILED)
+	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates,arc,bench]' || $(SET_UP_FAILED)
 	@touch $@

