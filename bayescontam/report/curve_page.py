@@ -114,6 +114,7 @@ def render_curve(curve: "Curve") -> str:
             "curve_assumptions",
             shape=curve.spec.shape, benchmarks=curve.benchmarks, sources=curve.sources,
             kinds=kind_words(curve.kinds), judges={sort_of(name) for name in curve.judges},
+            predictor=printable(curve.predictor.judge, 60) if curve.predictor else "",
         ),
         "provenance": _provenance(curve),
         "spec_text": json.dumps(curve.record["spec"]["content"], indent=2, ensure_ascii=True),
@@ -123,7 +124,7 @@ def render_curve(curve: "Curve") -> str:
 
 def _size(curve: "Curve") -> str:
     parts = [
-        f"{len(curve.judged):,} judgements of {curve.record['pairs']:,} pairs",
+        f"{len(curve.outcomes):,} judgements of {curve.record['pairs']:,} pairs",
         counted(curve.benchmarks, "benchmark"),
         counted(curve.sources, "source"),
         counted(curve.judges, "judge") if curve.judges else "no judge",
@@ -200,14 +201,14 @@ def _provenance(curve: "Curve") -> list[tuple[str, str]]:
     sampling = dict(record["sampling"])
     engine = sampling.pop("engine")
     sampling.pop("difficulties", None)  # which a curve does not have
-    kinds = Counter("duplicate" if x else "no duplicate" for x in curve.judged["is_duplicate"])
+    kinds = Counter("duplicate" if x else "no duplicate" for x in curve.outcomes["is_duplicate"])
     said = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     sampler = f"{engine}; {pairs_text(sampling)}" if said else "draws from the prior"
     return provenance_rows(
         {
             "Curve spec": f"{record['spec']['name']} (SHA-256 {record['spec']['hash']})",
             "Duplicates": f"those{kind_words(curve.kinds)}" if curve.kinds else "of any kind",
-            "Judgements": f"{len(curve.judged):,} ({said})" if said else "none",
+            "Judgements": f"{len(curve.outcomes):,} ({said})" if said else "none",
             "Judges": join_list(curve.judges, 20) if curve.judges else "none",
             "Pairs": f"{record['pairs']:,}",
             "Trained judge as predictor": _predictor(curve),

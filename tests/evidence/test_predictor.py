@@ -148,7 +148,10 @@ def test_a_predictor_is_stored_and_reported(fitted: Curve, tmp_path: Path) -> No
     assert (again.predictor.judge, len(again.predictor.reported)) == ("trained:t", 60)
     assert again.outcomes["judge"].unique().tolist() == ["Ada"]
     page = render_curve(again)
-    for words in ("trained:t, 60 pairs, 40 of which", "what a trained judge reports"):
+    for words in (
+        "40 judgements of 40 pairs", "trained:t, 60 pairs, 40 of which",
+        "&#39;trained:t&#39; is a predictor", "what a trained judge reports",
+    ):  # fmt: skip
         assert words in page
 
 
