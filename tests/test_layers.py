@@ -10,8 +10,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "bayescontam"
 ORDER = (
     "_types", "_text", "_format", "errors", "_optional", "_random", "_files", "_bounds",
     "_progress", "_runs", "parallel", "endpoint",
-    "specs", "data", "model", "inference", "updating", "power", "scan", "evidence", "duplicates",
-    "lab", "calibration", "published", "report", "cli", "__main__",
+    "specs", "data", "arc", "model", "inference", "updating", "power", "scan", "evidence",
+    "duplicates", "lab", "calibration", "published", "report", "cli", "__main__",
 )  # fmt: skip
 """Folders, and files beside them, in import order."""
 

@@ -6,6 +6,7 @@ from typer import Exit, Option, Typer, echo
 
 from bayescontam.cli import (
     advise,
+    answer,
     compare,
     covariates,
     demo,
@@ -41,6 +42,7 @@ app = Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(importers.app, name="import", epilog=importers.EXAMPLES)
+app.add_typer(answer.app, name="answer", epilog=answer.EXAMPLES)
 app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("fit", epilog=fit.FIT_EXAMPLES)(fit.fit)
 app.command("summary", epilog=report.SUMMARY_EXAMPLES)(report.summary)

@@ -238,6 +238,16 @@ def test_import_prints_what_it_printed(
     check_output(COMMANDS / f"import {tool}.txt", printed(run, line, tmp_path))
 
 
+def test_answers_print_what_they_printed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.chdir(tmp_path)
+    log_of("arc-predictions", tmp_path)
+    line = "answer arc-baseline tasks --out a.json --jobs 1 > a.json"
+    check_output(COMMANDS / "answer arc-baseline.txt", printed(run, line, tmp_path))
+
+
 def log_of(tool: str, folder: Path) -> Path:
     """Write a small file as a tool writes it."""
     if tool == "inspect":
@@ -274,6 +284,7 @@ def test_each_command_has_a_case() -> None:
         "find ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
         *(f"vectors {verb} " for verb in ("add", "show")),  # the same
         *(f"import {tool} " for tool in IMPORTS),
+        "answer arc-baseline ",
         # Of models that are trained: tests/cli/test_lab.py holds what these print.
         *(f"lab {verb} " for verb in ("train", "answer", "truth", "report", "task")),
         *(f"lab {verb} " for verb in ("traces", "near")),
