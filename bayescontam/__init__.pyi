@@ -10,6 +10,7 @@ from .data.covariates import (
     read_covariates as read_covariates,
 )
 from .data.dates import Dates as Dates
+from .arc.concepts import detect_concepts as detect_concepts
 from .arc.solver import solve_arc as solve_arc
 from .data.importers.arc import (
     ArcTasks as ArcTasks,

@@ -94,12 +94,12 @@ def solve_arc(
     --------
     >>> import json, pathlib, tempfile
     >>> import bayescontam
-    >>> pair = {"input": [[1, 2]], "output": [[2, 1]]}
-    >>> task = {"train": [pair], "test": [{"input": [[3, 0]]}]}
+    >>> pair = {"input": [[1, 1, 2]], "output": [[2, 1, 1]]}
+    >>> task = {"train": [pair], "test": [{"input": [[3, 0, 0]]}]}
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = pathlib.Path(folder, "turn.json").write_text(json.dumps(task))
     ...     bayescontam.solve_arc(folder, guesses=1, jobs=1)
-    {'turn': [{'attempt_1': [[0, 3]]}]}
+    {'turn': [{'attempt_1': [[0, 0, 3]]}]}
     """
     if isinstance(guesses, bool) or not isinstance(guesses, int) or guesses < 1:
         raise UsageError(f"guesses={guesses}: allowed is a whole number from 1 on")
@@ -143,7 +143,7 @@ def find_programs(pairs: Sequence[dict[str, Grid]], steps: int = STEPS) -> Itera
     seen = {_key(inputs)}
     for depth in range(steps + 1):
         for names, grids in states:
-            if (colours := _replacement(grids, outputs)) is not None:
+            if (colours := replacement(grids, outputs)) is not None:
                 yield Program(names, None if colours == tuple(range(10)) else colours)
         if depth == steps:
             return
@@ -173,7 +173,7 @@ def _key(grids: list[Cells]) -> bytes:
     return b"".join(bytes(grid.shape) + grid.tobytes() for grid in grids)
 
 
-def _replacement(grids: list[Cells], outputs: list[Cells]) -> tuple[int, ...] | None:
+def replacement(grids: list[Cells], outputs: list[Cells]) -> tuple[int, ...] | None:
     """Return the new colour of each by which grids become the outputs; None if there is none.
 
     Colours that no grid shows stay as they are.

@@ -8,6 +8,7 @@ from bayescontam.cli import (
     advise,
     answer,
     compare,
+    concepts,
     covariates,
     demo,
     duplicates,
@@ -66,6 +67,7 @@ app.command("curve", epilog=covariates.CURVE_EXAMPLES)(covariates.curve)
 app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.covariates)
 app.command("prevalence", epilog=prevalence.EXAMPLES)(prevalence.prevalence)
 app.command("evidence", epilog=evidence.EXAMPLES)(evidence.evidence)
+app.command("concepts", epilog=concepts.EXAMPLES)(concepts.concepts)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
 app.add_typer(lab.app, name="lab", epilog=lab.EXAMPLES)

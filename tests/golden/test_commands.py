@@ -238,14 +238,20 @@ def test_import_prints_what_it_printed(
     check_output(COMMANDS / f"import {tool}.txt", printed(run, line, tmp_path))
 
 
-def test_answers_print_what_they_printed(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+ARC = {
+    "answer arc-baseline": "answer arc-baseline tasks --out a.json --jobs 1 > a.json",
+    "concepts": "concepts tasks --out c.csv > c.csv",
+}
+
+
+@pytest.mark.parametrize("name", ARC)
+def test_commands_on_arc_print_what_they_printed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.chdir(tmp_path)
     log_of("arc-predictions", tmp_path)
-    line = "answer arc-baseline tasks --out a.json --jobs 1 > a.json"
-    check_output(COMMANDS / "answer arc-baseline.txt", printed(run, line, tmp_path))
+    check_output(COMMANDS / f"{name}.txt", printed(run, ARC[name], tmp_path))
 
 
 def log_of(tool: str, folder: Path) -> Path:
@@ -284,7 +290,7 @@ def test_each_command_has_a_case() -> None:
         "find ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
         *(f"vectors {verb} " for verb in ("add", "show")),  # the same
         *(f"import {tool} " for tool in IMPORTS),
-        "answer arc-baseline ",
+        *ARC.values(),
         # Of models that are trained: tests/cli/test_lab.py holds what these print.
         *(f"lab {verb} " for verb in ("train", "answer", "truth", "report", "task")),
         *(f"lab {verb} " for verb in ("traces", "near")),
