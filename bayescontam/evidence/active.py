@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 from bayescontam._progress import progress_bar
 from bayescontam._text import join_list, printable
@@ -305,7 +306,8 @@ class _Offered:
         known = pairs["at"].notna() | ~pd.MultiIndex.from_frame(pairs[_KEYS]).isin(judged)
         number = pd.Index(keys).get_indexer(pd.MultiIndex.from_frame(pairs[_ITEM]))
         pairs = pairs.assign(number=number)[known].sort_values("number", kind="stable")
-        self.pairs = pairs.fillna({"at": -1}).astype({"at": int}).reset_index(drop=True)
+        pairs = pairs.fillna({"at": -1}).astype({"at": int}).reset_index(drop=True)
+        self.pairs = pairs if curve.predictor is None else curve.predictor.joined(pairs)
         self.number = self.pairs["number"].to_numpy(np.int64)
         self._source = pd.Index(curve.sources).get_indexer(pd.Index(self.pairs["source"]))
         numbers, starts = np.unique(self.number, return_index=True)  # they are in order
@@ -335,7 +337,11 @@ class _Offered:
         exposure, rows = ItemExposure(self._lines, self._matched[number]), self._rows[number]
         table, source = self.pairs.iloc[rows], self._source[rows]
         at, cosine, place = (table[name].to_numpy() for name in ("at", "cosine", "place"))
-        chance = exposure.chance(cosine.astype(float), source, place)
+        odds = exposure.log_odds(cosine.astype(float), source, place)
+        if "sign" in table:
+            reported = (table[name].to_numpy(float) for name in ("sign", "share"))
+            odds = exposure.informed(odds, cosine.astype(float), *reported)
+        chance = expit(odds)
         single = at >= 0
         chance[:, :, single] = exposure.probability[:, :, at[single]]
         return exposure.weight, chance

@@ -237,8 +237,8 @@ def fit_curve(
     validated : mapping of str to four int, optional
         For judges whose names start with ``trained:``, what they judged of pairs of known truth
         from which they did not learn: true positives, false negatives, true negatives, false
-        positives. Not used of a judge some of whose pairs people or language models judged as
-        well: it is a predictor, see `build_curve`.
+        positives. Not used of a judge of whose pairs people or language models judged 20 or more
+        as well: it is a predictor, see `build_curve`.
     level : float, default 0.95
         Probability of the equal-tailed intervals.
     seed : int, optional
@@ -320,14 +320,15 @@ def fit_judged_curve(
     check_seed(seed)
     sampling = sampling or Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
     thresholds = thresholds or Thresholds()
-    outcomes, predictor = separated(judged)
+    outcomes, predictor = separated(judged, validated or {})
     verdicts = make_verdicts(
         outcomes, names["benchmarks"], names["sources"], kinds,
         None if predictor is None else predictor.informs,
     )  # fmt: skip
     of_predictor = [] if predictor is None else [predictor.judge]
     validated = check_validated(validated or {}, [*verdicts.judges, *of_predictor])
-    validated = {name: counts for name, counts in validated.items() if name not in of_predictor}
+    unused = [name for name in of_predictor if name in validated]
+    validated = {name: counts for name, counts in validated.items() if name not in unused}
     with stage(progress, "building the model"):
         built = build_curve(spec, verdicts, validated)
     groups = {}
@@ -341,7 +342,7 @@ def fit_judged_curve(
         )  # fmt: skip
         posterior = prior["prior"].to_dataset()
     with stage(progress, "checking the curve"):
-        checks = list(evidence_checks(verdicts, validated, predictor))
+        checks = list(evidence_checks(verdicts, validated, predictor, unused))
         if len(verdicts):
             summary = summarise_curve(posterior, level)
             checks += sampling_checks(posterior, groups["sample_stats"], summary, thresholds)

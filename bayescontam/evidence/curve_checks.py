@@ -15,23 +15,31 @@ from bayescontam.data.judgements import sort_of
 from bayescontam.evidence.curve_draws import CurveDraws, flat, take_curve
 from bayescontam.evidence.curve_model import BuiltCurve
 from bayescontam.evidence.kinds import EXACT, FIRST, NONE, UNNAMED
-from bayescontam.evidence.predictor import READERS, Predictor
+from bayescontam.evidence.predictor import FEWEST, READERS, Predictor
 from bayescontam.evidence.verdicts import Verdicts, seen
 from bayescontam.inference.checks import Check, Outcome, Thresholds
 
 REPLICATES = 500
 BINS = 6
 """Most cosine bins of a benchmark."""
-FEWEST = 20
+_IN_BIN = 20
 """Verdicts that make a bin."""
+_MOST_FLAGGED = 0.9
+"""Share of a predictor's verdicts from which on they seem to be those alone that it flagged."""
 LEAST = 5
 """Verdicts of either kind that a cell must be expected to hold to be checked."""
 
 
 def evidence_checks(
-    verdicts: Verdicts, validated: Collection[str] = (), predictor: Predictor | None = None
+    verdicts: Verdicts,
+    validated: Collection[str] = (),
+    predictor: Predictor | None = None,
+    unused: Collection[str] = (),
 ) -> Iterator[Check]:
-    """Check what the judgements can show at all, with the figures of validated judges."""
+    """Check what the judgements can show at all, with the figures of validated judges.
+
+    Validations of `unused` were given, and are not used.
+    """
     if not len(verdicts):
         yield Check(
             "Judgements", Outcome.CAUTION, 0, "> 0",
@@ -44,7 +52,7 @@ def evidence_checks(
     if (sort == "models").any():
         yield _models(_shared(verdicts, sort == "models", sort == "people"))
     if predictor is not None:
-        yield _predictor(predictor)
+        yield _predictor(predictor, predictor.judge in unused)
     for judge in np.flatnonzero(of_judge == "trained").tolist():
         yield _trained(verdicts.judges[judge], verdicts.judges[judge] in validated)
     if (sort == "trained").any():
@@ -79,17 +87,29 @@ def _models(both: int) -> Check:
     return Check("Judges", Outcome.PASSED, both, "> 0", sentence)
 
 
-def _predictor(predictor: Predictor) -> Check:
-    name, read, every = f"Judge {predictor.judge}", predictor.read, len(predictor.reported)
-    words = f"{read:,} of its {every:,} pairs were judged by people or language models as well"
-    if read < FEWEST:
+def _predictor(predictor: Predictor, unused: bool) -> Check:
+    name, every = f"Judge {predictor.judge}", len(predictor.reported)
+    flagged, others = predictor.read
+    share = float((predictor.reported["sign"] > 0).mean())
+    ignored = " Its validation is not used, as it counts such pairs too." if unused else ""
+    words = (
+        f"{flagged + others:,} of its {every:,} pairs were judged by people or language models as"
+        f" well: {flagged:,} that it reports as duplicates, and {others:,} others"
+    )
+    if share > _MOST_FLAGGED:
         return Check(
-            name, Outcome.CAUTION, read, f"≥ {FEWEST}",
-            f"{words}, too few to learn from what its verdicts mean: that is as the prior says. Let"
-            " people or a language model judge more of them.",
+            name, Outcome.CAUTION, share, f"≤ {_MOST_FLAGGED}",
+            f"{share:.0%} of its verdicts report a duplicate: if others were left out, the curve"
+            f" comes out too high. Give all of its verdicts.{ignored}",
         )  # fmt: skip
-    sentence = f"{words}, from which it is learnt what its verdicts mean."
-    return Check(name, Outcome.PASSED, read, f"≥ {FEWEST}", sentence)
+    if min(flagged, others) < FEWEST:
+        return Check(
+            name, Outcome.CAUTION, min(flagged, others), f"≥ {FEWEST}",
+            f"{words}, too few to learn from what its verdicts mean: that is largely as the prior"
+            f" says. Let people or a language model judge more of either.{ignored}",
+        )  # fmt: skip
+    sentence = f"{words}, from which it is learnt what its verdicts mean.{ignored}"
+    return Check(name, Outcome.PASSED, min(flagged, others), f"≥ {FEWEST}", sentence)
 
 
 def _trained(judge: str, validated: bool) -> Check:
@@ -98,9 +118,9 @@ def _trained(judge: str, validated: bool) -> Check:
         return Check(name, Outcome.PASSED, 0, "0", "Its errors are those of its validation.")
     return Check(
         name, Outcome.CAUTION, 0, "> 0",
-        "No pair was judged by it and by a person or a language model: its errors are as the"
-        " prior says. Give judgements of some of its pairs, such as it learnt from, or its"
-        " validation (--validation).",
+        "No document's nearest chunk was judged by it and by a person or a language model: its"
+        " errors are as the prior says. Give judgements of some of its pairs, such as it learnt"
+        " from, or its validation (--validation).",
     )  # fmt: skip
 
 
@@ -154,7 +174,7 @@ def bins(verdicts: Verdicts) -> IntArray:
         rows = benchmark == b
         if not rows.any():
             continue
-        count = max(1, min(BINS, int(rows.sum()) // FEWEST))
+        count = max(1, min(BINS, int(rows.sum()) // _IN_BIN))
         edges = np.unique(np.quantile(cosine[rows], np.linspace(0, 1, count + 1)[1:-1]))
         cell[rows] = b * BINS + np.searchsorted(edges, cosine[rows], side="right")
     return cell

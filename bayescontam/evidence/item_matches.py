@@ -421,8 +421,13 @@ class ItemExposure:
 
         Dims (draw, node, match).
         """
+        return expit(self.log_odds(cosine, source, place))
+
+    def log_odds(self, cosine: FloatArray, source: IntArray, place: FloatArray) -> FloatArray:
+        """Return the log-odds of documents without verdicts given effect, (draw, node, match)."""
         level = self._draws.log_odds(cosine, self._item.benchmark, source, place)
-        return expit(level[:, None, :] + self.effect[:, :, None])
+        odds: FloatArray = level[:, None, :] + self.effect[:, :, None]
+        return odds
 
     def informed(
         self, odds: FloatArray, cosine: FloatArray, sign: FloatArray, share: FloatArray

@@ -7,6 +7,7 @@ of it means is learnt from pairs that others judged as well. Double sampling: Te
 doi:10.1080/01621459.1970.10481170.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,12 @@ from bayescontam._types import FloatArray
 from bayescontam.data.judgements import run_of, sort_of
 from bayescontam.errors import UsageError
 from bayescontam.evidence.pairs import SAME_TEXT
-from bayescontam.evidence.verdicts import UNIT, first_runs, with_leads
+from bayescontam.evidence.verdicts import SAME_COSINE, UNIT, first_runs, with_leads
 
 READERS = ("people", "models")
 """Sorts of judges that read both texts."""
+FEWEST = 20
+"""Pairs of either verdict of a predictor that others should have read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +34,8 @@ class Predictor:
 
     judge: str
     reported: pd.DataFrame  # `UNIT`, ``lead_cosine``, ``sign``: 1 a duplicate, -1 none
-    read: int  # documents that people or language models judged as well
+    # documents that people or language models judged as well: reported as duplicates, and others
+    read: tuple[int, int]
 
     def joined(self, documents: pd.DataFrame) -> pd.DataFrame:
         """Return `UNIT` and ``lead_cosine`` of documents with ``sign`` and ``share``.
@@ -61,8 +65,11 @@ class Predictor:
         nearest = self.reported.sort_values("lead_cosine", ascending=False, kind="stable")
         nearest = nearest.drop_duplicates(keys)
         items = documents[[*keys, "best"]].drop_duplicates(keys)
-        items = items.merge(nearest.drop(columns="lead_cosine"), on=keys, how="left")
-        items = self.joined(items.drop(columns="sign").rename(columns={"best": "lead_cosine"}))
+        items = items.merge(nearest, on=keys, how="left")
+        # Not where a nearer document was not judged by it.
+        own = items["lead_cosine"] >= items["best"] - SAME_COSINE
+        items = items.assign(document=items["document"].where(own), lead_cosine=items["best"])
+        items = self.joined(items.drop(columns="sign"))
         renamed = {"sign": "sign_open", "share": "share_open"}
         items = items[[*keys, *renamed]].rename(columns=renamed)
         return self.joined(documents).merge(items, on=keys, how="left", validate="many_to_one")
@@ -79,17 +86,23 @@ def reported_share(known: pd.DataFrame, cosine: FloatArray) -> FloatArray:
     return np.interp(cosine, of.index.to_numpy(float), np.clip(rising, least, 1 - least))
 
 
-def separated(judged: pd.DataFrame) -> tuple[pd.DataFrame, Predictor | None]:
+def separated(
+    judged: pd.DataFrame, validated: Collection[str] = ()
+) -> tuple[pd.DataFrame, Predictor | None]:
     """Return the judgements that are outcomes, and the trained judge that is a predictor.
 
-    It is one if people or language models judged some of its documents. Only what it reports
+    It is one if people or language models judged some of its documents; of a judge with a
+    validation, at least `FEWEST` of them, as its validation is not used then. Only what it reports
     of a document's nearest chunk counts.
     """
     rows = with_leads(first_runs(judged))
     sort = rows["judge"].map(sort_of)
     nearest = rows[(sort == "trained") & (rows["chunk"] == rows["lead"])]
     read = rows.loc[sort.isin(READERS), UNIT].drop_duplicates()
-    both = nearest.merge(read, on=UNIT).groupby("judge").size()
+    shared = nearest.merge(read, on=UNIT)
+    both = shared.groupby("judge").size()
+    enough = both >= FEWEST
+    both = both[enough | ~both.index.isin(list(validated))]
     if both.empty:
         return judged, None
     if len(both) > 1:
@@ -103,7 +116,9 @@ def separated(judged: pd.DataFrame) -> tuple[pd.DataFrame, Predictor | None]:
     sign = np.where(own["is_duplicate"] == 1, 1.0, -1.0)
     own = own[[*UNIT, "lead_cosine"]].assign(sign=sign).drop_duplicates(UNIT, ignore_index=True)
     others = judged["judge"].map(lambda name: run_of(name)[0]) != judge
-    return judged[others.astype(bool)], Predictor(judge, own, int(both.iloc[0]))
+    duplicates = int((shared.loc[shared["judge"] == judge, "is_duplicate"] == 1).sum())
+    read_of = duplicates, int(both.iloc[0]) - duplicates
+    return judged[others.astype(bool)], Predictor(judge, own, read_of)
 
 
 def chance(p: Any, log_ratio: Any, share: Any, library: Any) -> Any:

@@ -15,6 +15,8 @@ from bayescontam.evidence.kinds import FIRST, Split, split_of
 
 UNIT = ["benchmark", "item", "source", "document", "lead"]
 """Columns that name an item and a document, which its nearest chunk represents."""
+SAME_COSINE = 1e-6
+"""Difference of cosines that are the same."""
 MOST_PAIRS, WIDTH = 2_000, 0.02
 """Pairs from which on like ones are pooled, and the width of cosines that are alike."""
 
@@ -86,7 +88,7 @@ class Verdicts:
     @property
     def nearest(self) -> NDArray[np.bool_]:
         """Which pairs are those of the nearest documents of their items."""
-        return self.cosine >= self.best[self.item] - 1e-6
+        return self.cosine >= self.best[self.item] - SAME_COSINE
 
     @property
     def by_rule(self) -> NDArray[np.bool_]:

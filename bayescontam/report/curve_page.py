@@ -227,8 +227,8 @@ def _predictor(curve: "Curve") -> str:
     if (of := curve.predictor) is None:
         return "none"
     return (
-        f"{printable(of.judge, 60)}, {len(of.reported):,} pairs, {of.read:,} of which people or"
-        " language models judged as well"
+        f"{printable(of.judge, 60)}, {len(of.reported):,} pairs, {sum(of.read):,} of which people"
+        " or language models judged as well"
     )
 
 

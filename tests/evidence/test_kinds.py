@@ -27,6 +27,7 @@ from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.inference.checks import Outcome
 from bayescontam.report.curve_page import render_curve
 from bayescontam.specs.curve import CurveSpec, Shape
+from tests.support.made_curve import from_prior
 from tests.support.made_evidence import judged, make_scan, match
 
 SPEC = CurveSpec(summary="straight", shape=Shape(form="logistic", item_effect=False, crowding=0.0))
@@ -255,17 +256,46 @@ def test_what_judges_that_scale_can_show_is_said() -> None:
     assert "Weight of trained judges" not in checks(rule, ada)
 
 
-@pytest.mark.parametrize(("count", "outcome"), [(1, Outcome.CAUTION), (20, Outcome.PASSED)])
-def test_a_predictor_needs_pairs_that_others_read(count: int, outcome: Outcome) -> None:
+def read_by_ada(flagged: int, others: int, unread: int) -> list[Any]:
+    """Return verdicts of a trained judge, of which Ada read some of either sort."""
     own = {"cosine": 0.7, "best": 0.9, "kind": ""}
+    read = [*[1] * flagged, *[0] * others]
     rows = [
-        judged("q", f"d{i}", 1, judge) | own for i in range(count) for judge in ("Ada", "trained:t")
+        judged("q", f"d{i}", called, judge) | own
+        for i, called in enumerate(read)
+        for judge in ("Ada", "trained:t")
     ]
-    rows += [judged("q", f"e{i}", 0, "trained:t") | own for i in range(500)]
-    found = checks(*rows)
-    assert (found["Judge trained:t"].outcome, found["Judge trained:t"].value) == (outcome, count)
+    return rows + [judged("q", f"e{i}", 0, "trained:t") | own for i in range(unread)]
+
+
+@pytest.mark.parametrize(
+    ("flagged", "others", "outcome"),
+    [(1, 30, Outcome.CAUTION), (30, 0, Outcome.CAUTION), (20, 25, Outcome.PASSED)],
+)
+def test_a_predictor_needs_pairs_of_either_verdict_that_others_read(
+    flagged: int, others: int, outcome: Outcome
+) -> None:
+    found = checks(*read_by_ada(flagged, others, 500))
+    check = found["Judge trained:t"]
+    assert (check.outcome, check.value) == (outcome, min(flagged, others))
     # Its verdicts are no outcomes, which could outweigh those of others.
     assert "Weight of trained judges" not in found
+
+
+def test_all_verdicts_of_a_predictor_are_needed() -> None:
+    check = checks(*read_by_ada(40, 3, 0))["Judge trained:t"]
+    assert check.outcome is Outcome.CAUTION
+    assert "Give all of its verdicts" in check.sentence
+
+
+def test_few_shared_pairs_do_not_outdo_a_validation() -> None:
+    few, many = read_by_ada(10, 9, 50), read_by_ada(30, 30, 50)
+    for rows, is_predictor in ((few, False), (many, True)):
+        assert (separated(frame(rows), ["trained:t"])[1] is not None) is is_predictor
+    outcomes, predictor = separated(frame(many), ["trained:t"])
+    verdicts = make_verdicts(outcomes, ["quiz"], ["web"])
+    found = {c.name: c for c in evidence_checks(verdicts, (), predictor, ["trained:t"])}
+    assert "Its validation is not used" in found["Judge trained:t"].sentence
 
 
 def test_what_kinds_judges_can_show_is_said() -> None:
@@ -274,19 +304,6 @@ def test_what_kinds_judges_can_show_is_said() -> None:
     kinds = checks(said("a", 1, "llm:m"), ada, kinds=TWO)["Kinds"]
     assert kinds.outcome is Outcome.PASSED
     assert "1 named none" in kinds.sentence
-
-
-def from_prior(model: Any, *_: Any) -> tuple[Any, Any]:
-    """Return draws from the prior as if they were sampled: what is stored needs no right ones."""
-    drawn = pm.sample_prior_predictive(
-        200, model=model, random_seed=5, compile_kwargs={"mode": "FAST_COMPILE"}
-    )["prior"].to_dataset()
-    halves = [drawn.isel(draw=slice(k, None, 2)).drop_vars("draw") for k in (0, 1)]
-    posterior = xr.concat(halves, "chain").assign_coords(chain=[0, 1], draw=np.arange(100))
-    dims, shape = ("chain", "draw"), (2, 100)
-    stats = {name: (dims, np.zeros(shape, bool)) for name in ("diverging", "reached_max_treedepth")}
-    energy = np.random.default_rng(1).standard_normal(shape)
-    return posterior, xr.Dataset(stats | {"energy": (dims, energy)})
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from bayescontam.evidence.curve_draws import RATIOS
 from bayescontam.evidence.predictor import chance, reported_share, separated
 from bayescontam.report.curve_page import render_curve
 from bayescontam.specs.registry import load_curve
-from tests.evidence.test_kinds import from_prior
+from tests.support.made_curve import from_prior
 from tests.support.made_evidence import given_verdict, judged, make_draws, make_scan, match
 
 PROBABILITY = st.floats(1e-4, 1 - 1e-4)
@@ -70,7 +70,7 @@ def test_a_trained_judge_is_a_predictor_where_others_read_its_pairs() -> None:
     outcomes, predictor = separated(both)
     assert outcomes["judge"].tolist() == ["Ada", "trained:u", "llm:m#2"]
     assert predictor is not None
-    assert (predictor.judge, predictor.read) == ("trained:t", 2)
+    assert (predictor.judge, predictor.read) == ("trained:t", (1, 1))
     assert predictor.reported["sign"].tolist() == [1.0, -1.0]
     with pytest.raises(UsageError, match=r"'trained:t', 'trained:u' are trained.*one of them"):
         separated(pd.concat([both, rows(("c", 1, "Ada"))]))
@@ -94,6 +94,16 @@ def test_only_verdicts_on_the_nearest_chunk_of_the_same_text_inform() -> None:
     assert predictor.joined(documents.iloc[[0]])["sign"].tolist() == [1.0]
     assert predictor.joined(documents)["sign"].tolist() == [1.0, 0.0, 0.0, 0.0]
     assert outcomes["judge"].tolist() == ["Ada"]
+
+
+def test_only_the_nearest_document_informs_on_its_item() -> None:
+    rows = [judged("q", "b", 1, judge, cosine=0.897) for judge in ("trained:t", "Ada")]
+    _, predictor = separated(pd.DataFrame(rows))
+    assert predictor is not None
+    pair = {"benchmark": "quiz", "item": "q", "source": "web", "document": "b", "lead": 0}
+    for best, sign in ((0.9, 0.0), (0.897, 1.0)):
+        found = predictor.informs(pd.DataFrame([pair | {"lead_cosine": 0.897, "best": best}]))
+        assert found[["sign", "sign_open"]].to_numpy().tolist() == [[1.0, sign]]
 
 
 def test_the_share_that_is_reported_rises_and_is_never_certain() -> None:

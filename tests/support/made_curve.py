@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import xarray as xr
 
 from bayescontam.evidence.curve import FORMAT, Curve
@@ -116,3 +117,16 @@ def judge(matches: pd.DataFrame, called: Sequence[int], name: str, kind: str = "
     return matches.assign(best=best, cosine=best, judge=name, is_duplicate=list(called), kind=kind)[
         COLUMNS
     ].reset_index(drop=True)
+
+
+def from_prior(model: Any, *_: Any) -> tuple[Any, Any]:
+    """Return draws from the prior as if they were sampled: what is stored needs no right ones."""
+    drawn = pm.sample_prior_predictive(
+        200, model=model, random_seed=5, compile_kwargs={"mode": "FAST_COMPILE"}
+    )["prior"].to_dataset()
+    halves = [drawn.isel(draw=slice(k, None, 2)).drop_vars("draw") for k in (0, 1)]
+    posterior = xr.concat(halves, "chain").assign_coords(chain=[0, 1], draw=np.arange(100))
+    dims, shape = ("chain", "draw"), (2, 100)
+    stats = {name: (dims, np.zeros(shape, bool)) for name in ("diverging", "reached_max_treedepth")}
+    energy = np.random.default_rng(1).standard_normal(shape)
+    return posterior, xr.Dataset(stats | {"energy": (dims, energy)})

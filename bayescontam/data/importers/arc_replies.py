@@ -17,6 +17,19 @@ _ANSWER = re.compile(
     r"\b(?:final|answers?|outputs?|results?|solution|predict(?:ion|ed)|attempt)\b", re.IGNORECASE
 )
 _INPUT = re.compile(r"\binputs?\b", re.IGNORECASE)
+_IS_INPUT = re.compile(
+    r"\W*(?:(?:the|test|example|training)\s+)*inputs?(?:\s+grid)?\s*\d*\s*(?:is|was|are|:|=|\W*$)",
+    re.IGNORECASE,
+)
+_OF_EXAMPLES = re.compile(r"\b(?:examples?|training|train|demonstrations?)\b", re.IGNORECASE)
+_BETWEEN = re.compile(r"\n|;|(?<=[\])}])[ \t]*,?[ \t]*(?=[\[({])")
+"""What ends a row: the end of a line, a semicolon, or brackets that close and open."""
+_REMARK = re.compile(
+    r"\betc\b|\band so on\b|\bremaining\b|\brest\b|\brepeat|\bsame\b"
+    r"|\b(?:first|second|third|fourth|fifth|last|next|other)\s+rows?\b",
+    re.IGNORECASE,
+)
+"""Words beside a grid after which it may not be whole."""
 _NESTED = re.compile(r"[\[(]\s*[\[(]")
 _PIPED = re.compile(r"(?<!\S)\|(?:\d+\|)+(?![^\s.,])")
 _LABEL = re.compile(r"\s*(?:row|line|r)?\s*(\d+)\s*[:.)]\s+(?=\S)", re.IGNORECASE)
@@ -24,7 +37,10 @@ _ROW = re.compile(r"[\s\[\](){}|,'\"]*\d[\d\s\[\](){}|,'\"]*\.?\s*")
 _FRAME = re.compile(r"[\s\[\](){},]+|[\s|+:=-]*[-=][\s|+:=-]*")
 _DOTS = re.compile(r"\.\.\.|…")
 _DIGITS, _WORD = re.compile(r"\d+"), re.compile(r"[^\W\d_]+")
+_GAP = 3  # spaces between two grids, side by side
 _SIZE = re.compile(r"\d+\s*(?:[x×]|by)\s*\d+", re.IGNORECASE)
+_DEEPEST = 4  # brackets in one another from which on nothing is read
+_FEW_WORDS = 2  # words before a list that need not call it the answer
 _MANY = 2  # numbers from which on a line beside a grid may be a row of it with a remark
 
 
@@ -73,7 +89,7 @@ def read_reply(text: str) -> Reply:
     >>> read_reply("0 1\n1").reason
     'has rows of 2 lengths; all must be as long'
     """
-    text = unicodedata.normalize("NFKC", text).replace("\r\n", "\n").replace("\r", "\n")
+    text = "\n".join(unicodedata.normalize("NFKC", text).lstrip("\ufeff").splitlines())
     if "\n" not in text.strip() and "\\n" in text:
         text = text.replace("\\n", "\n")
     text = _THINKING.sub("\n", text)
@@ -83,8 +99,12 @@ def read_reply(text: str) -> Reply:
         return Reply(None, "ends within a code fence")
     blocks = [block for block in _blocks(text) if not _is_input(text, block)]
     if not blocks:
-        return Reply(None, "holds no grid")
-    marks = [mark.start() for mark in _ANSWER.finditer(text) if mark.start() < blocks[-1].start]
+        return Reply(None, "holds no grid, or none but inputs")
+    marks = [
+        mark.start()
+        for mark in _ANSWER.finditer(text)
+        if mark.start() < blocks[-1].start and not _OF_EXAMPLES.search(_clause(text, mark.start()))
+    ]
     after = [block for block in blocks if not marks or block.start > marks[-1]]
     # The same grid twice is one answer, unless only blank lines divide the two.
     apart = all(_WORD.search(text[a.end : b.start]) for a, b in pairwise(after))
@@ -93,13 +113,21 @@ def read_reply(text: str) -> Reply:
     return Reply(after[0].grid, after[0].problem)
 
 
+def _clause(text: str, at: int) -> str:
+    """Return the sentence, or the line, in which a place of a text is."""
+    start = max(text.rfind(end, 0, at) for end in ("\n", ". ")) + 1
+    ends = [place for end in ("\n", ". ") if (place := text.find(end, at)) >= 0]
+    return text[start : min(ends, default=len(text))]
+
+
 def _is_input(text: str, block: _Block) -> bool:
-    """Return whether the last words before a grid call it an input."""
+    """Return whether the last words before a grid call it an input, and not an answer to one."""
     lines = [line for line in text[: block.start].split("\n") if _WORD.search(line)]
     label = lines[-1] if lines else ""
-    said = [(mark.start(), True) for mark in _INPUT.finditer(label)]
-    said += [(mark.start(), False) for mark in _ANSWER.finditer(label)]
-    return bool(said) and max(said)[1]
+    label = label.rsplit(". ", 1)[-1]
+    if _IS_INPUT.match(label):
+        return True
+    return bool(_INPUT.search(label)) and not _ANSWER.search(label)
 
 
 def _blocks(text: str) -> list[_Block]:
@@ -127,42 +155,69 @@ def _nested(text: str) -> Iterator[_Block]:
     for match in _NESTED.finditer(text):
         if match.start() < done:
             continue
-        depth = 0
+        depth = deepest = 0
         for done in range(match.start(), len(text)):
             depth += (text[done] in "[(") - (text[done] in "])")
+            deepest = max(deepest, depth)
             if not depth:
                 break
         done += 1
         part = text[match.start() : done]
-        if not _DIGITS.search(part):
-            continue
-        if depth:
-            yield _Block(match.start(), done, None, "ends within the grid")
-            continue
-        # As JSON with all numbers as text, which may begin with 0.
-        plain = re.sub(r"\b(?:np\.)?array\b|\bdtype=\w+", "", part).translate(_BRACKETS)
-        plain = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", plain)
-        plain = re.sub(r",\s*(?=\])", "", re.sub(r"['\"]", "", plain))
-        try:
-            value = json.loads(re.sub(r"\d+", r'"\g<0>"', plain))
-        except ValueError:
-            value = None
-        yield from _values(value, match.start(), done)
+        if _DIGITS.search(part):
+            yield _of_nested(text, match.start(), done, depth, deepest)
+
+
+def _of_nested(text: str, start: int, end: int, depth: int, deepest: int) -> _Block:
+    """Return the grid that a nested list is, if it is one."""
+    part = text[start:end]
+    problem = ""
+    if depth:
+        problem = "ends within the grid"
+    elif deepest > _DEEPEST:
+        problem = "is no grid: a list of rows, each a list of colours"
+    elif text[end:].lstrip()[:1] in ("*", "+"):
+        problem = "is multiplied, or added to something"
+    elif re.match(r"\[\s*\(", part):
+        problem = "may be a list of cells: rows in round brackets in a list"
+    elif not _called_answer(text, start):
+        problem = "stands in a sentence that does not call it the answer"
+    if problem:
+        return _Block(start, end, None, problem)
+    # As JSON with all numbers as text, which may begin with 0.
+    plain = re.sub(r"\b(?:np\.)?array\b|\bdtype=\w+", "", part).translate(_BRACKETS)
+    plain = re.sub(r"(?<=[\d\]])\s+(?=[\d\[])", ",", plain)
+    plain = re.sub(r",\s*(?=\])", "", re.sub(r"['\"]", "", plain))
+    try:
+        value = json.loads(re.sub(r"\d+", r'"\g<0>"', plain))
+    except ValueError:
+        value = None
+    return _of_value(value, start, end)
+
+
+def _called_answer(text: str, start: int) -> bool:
+    """Return whether words before a list in its line, if there are any, call it an answer."""
+    before = text[text.rfind("\n", 0, start) + 1 : start]
+    words = _WORD.findall(before)
+    return (
+        len(words) <= _FEW_WORDS
+        or before.rstrip()[-1:] in (":", "=")
+        or bool(_ANSWER.search(before) or _INPUT.search(before) or re.search(r"\bgrid", before))
+    )
 
 
 _BRACKETS = str.maketrans("()", "[]")
 
 
-def _values(value: Any, start: int, end: int) -> Iterator[_Block]:
-    """Give the grids of a nested list, which may be a list of grids."""
-    if isinstance(value, list) and len(value) == 1 and _depth(value) > 2:
-        yield from _values(value[0], start, end)
-    elif isinstance(value, list) and _depth(value) == 2 and all(_is_row(row) for row in value):
-        yield _checked(start, end, value)
-    elif isinstance(value, list) and _depth(value) == 3:
-        yield _Block(start, end, None, f"is a list of {len(value)} grids, of which one is needed")
-    else:
-        yield _Block(start, end, None, "is no grid: a list of rows, each a list of colours")
+def _of_value(value: Any, start: int, end: int) -> _Block:
+    """Return the grid of a nested list, which may be a list of one grid."""
+    while isinstance(value, list) and len(value) == 1 and _depth(value) > 2:
+        value = value[0]
+    if isinstance(value, list) and _depth(value) == 2 and all(_is_row(row) for row in value):
+        return _checked(start, end, value)
+    problem = "is no grid: a list of rows, each a list of colours"
+    if isinstance(value, list) and _depth(value) == 3:
+        problem = f"is a list of {len(value)} grids, of which one is needed"
+    return _Block(start, end, None, problem)
 
 
 def _depth(value: Any) -> int:
@@ -205,25 +260,45 @@ class _Line:
         """Whether it holds brackets alone, or is the line below the head of a table."""
         return not self.blank and bool(_FRAME.fullmatch(self.text))
 
-    def is_spoilt(self, width: int) -> bool:
-        """Return whether it may be a row of a grid of this width, but cannot be read as one."""
+    def is_spoilt(self, row: list[str]) -> bool:
+        """Return whether it may be a row like this one, but cannot be read as one."""
         if _FENCE.match(self.text) or self.is_frame or self.is_row:
             return False
         text = _SIZE.sub("", self.text)
         numbers, words = len(_DIGITS.findall(text)), len(_WORD.findall(text))
         cells = re.split(r"[\s,|]+", self.text.strip(" \t,|[](){}"))
-        holds = _DIGITS.search if width == 1 else _DIGITS.fullmatch  # rows of digits in one
-        like_row = len(cells) == width and any(map(holds, cells))
-        remark = numbers >= _MANY and words < numbers
-        return like_row or remark or (not words and bool(numbers or _DOTS.search(text)))
+        last = re.search(r"\d(?:[\s,]+\d)+\s*$", text)
+        return (
+            (len(cells) == len(row) and _like(cells, row))
+            or (numbers >= _MANY and words < numbers)
+            or (not words and bool(numbers or _DOTS.search(text)))
+            or bool(last and len(_DIGITS.findall(last[0])) >= len(row))
+        )
+
+    @property
+    def is_double(self) -> bool:
+        """Whether it holds rows of two grids, side by side."""
+        parts = [part for part in self.text.split("|") if _DIGITS.search(part)]
+        if len(parts) > 1 and all(len(_DIGITS.findall(part)) > 1 for part in parts):
+            return True
+        gaps = [len(gap) for gap in re.findall(r"(?<=\d)[ \t]+(?=\d)", self.text)]
+        return bool(gaps) and max(gaps) >= _GAP and min(gaps) < max(gaps)
+
+
+def _like(cells: list[str], row: list[str]) -> bool:
+    """Return whether cells of a line look like a row of as many."""
+    if len(row) > 1:
+        return any(map(_DIGITS.fullmatch, cells)) or all(len(cell) == 1 for cell in cells)
+    same = len(cells[0]) == len(row[0]) and not cells[0].isalpha()
+    return same or bool(_DIGITS.search(cells[0]))
 
 
 def _lines(text: str) -> Iterator[_Block]:
     """Find rows of digits, one a line; a semicolon ends a line too."""
     lines, start = [], 0
-    for part in text.replace(";", "\n").split("\n"):
-        lines.append(_Line(start, part))
-        start += len(part) + 1
+    for end in (*_BETWEEN.finditer(text), None):
+        lines.append(_Line(start, text[start : end.start() if end else len(text)]))
+        start = end.end() if end else start
     runs: list[list[int]] = []  # numbers of the lines of each run of rows
     for number, line in enumerate(lines):
         if line.is_row:
@@ -260,8 +335,10 @@ def _of_run(run: list[int], lines: list[_Line]) -> Iterator[_Block]:
     texts = [lines[k].text for k in run]
     labels = [_LABEL.match(each) for each in texts]
     rows = [_DIGITS.findall(_LABEL.sub("", each, count=1)) for each in texts]
+    above = next((line.text for line in reversed(lines[:first]) if not line.blank), "")
+    labelled = bool(_ANSWER.search(above)) and above.rstrip(" *_").endswith(":")
     bare = len(run) == 1 and len(rows[0]) == 1 and "[" not in texts[0]
-    if bare and not (whole or fenced):
+    if bare and not (whole or fenced or labelled):
         return  # a number on a line of its own, as of a list
     block = _checked(lines[first].start, lines[last].end, rows)
     numbers = [int(label[1]) for label in labels if label]
@@ -270,13 +347,24 @@ def _of_run(run: list[int], lines: list[_Line]) -> Iterator[_Block]:
     problem = ""
     if numbers and (len(numbers) < len(run) or _gaps(numbers)):
         problem = "has rows of which some are numbered and some are not"
-    elif any(line.is_spoilt(len(rows[0])) for line in beside) or _cut(first, last, lines):
+    elif any(line.is_spoilt(rows[0]) for line in beside) or _cut(first, last, lines):
         problem = "has a line among its rows that is none"
+    elif any(_REMARK.search(line.text) for line in lines[last + 1 : last + 2]):
+        problem = "has a remark below, after which it may not be whole"
+    elif any(lines[k].is_double for k in run) or (
+        _INPUT.search(above) and _ANSWER.search(above) and not _WORD.search(_plain(above))
+    ):
+        problem = "has two grids side by side"
     elif any(lines[k].is_frame and "|" in lines[k].text for k in range(first, last)) and _counts(
         rows[0]
     ):
         problem = "is a table whose head may number its columns"
     yield replace(block, grid=None, problem=problem) if problem else block
+
+
+def _plain(head: str) -> str:
+    """Return the head of a table without the words input and output."""
+    return _INPUT.sub("", _ANSWER.sub("", head))
 
 
 def _cut(first: int, last: int, lines: list[_Line]) -> bool:

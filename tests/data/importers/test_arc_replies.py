@@ -93,6 +93,67 @@ def test_a_grid_is_read_in_all_forms(form: str, around: str) -> None:
     assert reply.grid == GRID, f"{reply.reason}:\n{text}"
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        "The output for the test input is:", "Output (for test input 1):",
+        "Here is the output for the given input:", "Predicted output for test input 1:",
+        "The output has the same size as the input:", "Applying the rule to the input gives:",
+        "The answer is", "So the grid is:",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["spaces", "JSON", "as published"])
+def test_labels_may_mention_the_input(label: str, form: str) -> None:
+    text = FORMS[form](GRID)
+    for around in (f"{label}\n\n{text}", f"{label}\n```\n{text}\n```\nDone."):
+        reply = read_reply(around)
+        wanted = None if "rule" in label else GRID
+        assert reply.grid in (GRID, wanted), reply.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "grid"),
+    [
+        ("[1,2],[3,4]", [[1, 2], [3, 4]]),
+        ("```\n[1,2] [3,4]\n```", [[1, 2], [3, 4]]),
+        ("{1,2},{3,4}", [[1, 2], [3, 4]]),
+        ("1 2\x0b3 4", [[1, 2], [3, 4]]),
+        ("1 2\u20283 4", [[1, 2], [3, 4]]),
+        ("\ufeff2 1", [[2, 1]]),
+        ("Output:\n5", [[5]]),
+        ("Output:\n123", [[1, 2, 3]]),
+    ],
+)
+def test_rows_end_where_they_end(text: str, grid: Grid) -> None:
+    assert read_reply(text).grid == grid
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Input      Output\n1 2        2 1\n3 4        4 3",
+        "1 2 | 2 1\n3 4 | 4 3",
+        "[[0,0,0]]*3",
+        "[[0, 0]] + [[1, 1]]",
+        "Output:\n? ? ?\n4 5 6\n7 8 9",
+        "Output:\n4 5 6\na b c",
+        "Output:\n1 1 1\n2 2 2\nremaining rows are the same",
+        "1 1 1\netc.",
+        "1 1 1\n[rest the same]",
+        "I recoloured the cells [(0,1),(2,3)].",
+        "I recoloured the cells [[0,1],[2,3]].",
+        "1 2 3\n7 8 9\nand the third row: 4 5 6",
+        "Final answer:\n[[1,2],[3,4]]\n\nThis matches the output of example 1: [[5,6],[7,8]]",
+        "[" * 5000 + "1" + "]" * 5000,
+        "([" * 50_000 + "1",
+    ],
+)
+def test_what_could_be_read_wrongly_is_not_read(text: str) -> None:
+    reply = read_reply(text)
+    assert reply.grid is None
+    assert reply.reason
+
+
 def test_lines_that_are_escaped_are_lines() -> None:
     assert read_reply("2 1 0\\n0 0 7").grid == GRID
 
