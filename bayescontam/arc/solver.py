@@ -122,7 +122,8 @@ def _worker() -> Callable[[tuple[dict[str, Any], int]], list[dict[str, Grid]]]:
 
 def _answers(content: dict[str, Any], guesses: int) -> list[dict[str, Grid]]:
     """Return the attempts at each test input of a task."""
-    programs = list(find_programs(content["train"]))
+    tests = [pair["input"] for pair in content["test"]]
+    programs = list(find_programs(content["train"], tests))
     answers = []
     for pair in content["test"]:
         grid, attempts = np.array(pair["input"], dtype=np.int8), list[Grid]()
@@ -135,42 +136,54 @@ def _answers(content: dict[str, Any], guesses: int) -> list[dict[str, Grid]]:
     return answers
 
 
-def find_programs(pairs: Sequence[dict[str, Grid]], steps: int = STEPS) -> Iterator[Program]:
-    """Find the programs that give the outputs of all pairs, the shortest first."""
+def find_programs(
+    pairs: Sequence[dict[str, Grid]], others: Sequence[Grid] = (), steps: int = STEPS
+) -> Iterator[Program]:
+    """Find the programs that give the outputs of all pairs, the shortest first.
+
+    Of those that make the same of all inputs, and of `others`, one is given.
+    """
     inputs = [np.array(pair["input"], dtype=np.int8) for pair in pairs]
     outputs = [np.array(pair["output"], dtype=np.int8) for pair in pairs]
-    states: list[tuple[tuple[str, ...], list[Cells]]] = [((), inputs)]
-    seen = {_key(inputs)}
+    start: list[Cells | None] = [*inputs, *(np.array(grid, dtype=np.int8) for grid in others)]
+    states: list[tuple[tuple[str, ...], list[Cells | None]]] = [((), start)]
+    seen = {_key(start)}
     for depth in range(steps + 1):
         for names, grids in states:
-            if (colours := replacement(grids, outputs)) is not None:
+            own = [grid for grid in grids[: len(pairs)] if grid is not None]
+            if (colours := replacement(own, outputs)) is not None:
                 yield Program(names, None if colours == tuple(range(10)) else colours)
         if depth == steps:
             return
         following = []
         for names, grids in states:
-            if sum(grid.size for grid in grids) > MOST_CELLS and names:
+            if sum(grid.size for grid in grids if grid is not None) > MOST_CELLS and names:
                 continue
             for name, operation in OPERATIONS.items():
-                made = _applied(operation, grids)
+                made = _applied(operation, grids, len(pairs))
                 if made is not None and (key := _key(made)) not in seen:
                     seen.add(key)
                     following.append(((*names, name), made))
         states = following
 
 
-def _applied(operation: Callable[[Cells], Cells | None], grids: list[Cells]) -> list[Cells] | None:
-    made = []
-    for grid in grids:
-        result = operation(grid)
+def _applied(
+    operation: Callable[[Cells], Cells | None], grids: list[Cells | None], needed: int
+) -> list[Cells | None] | None:
+    """Return what an operation makes of grids, None for some; None if of a needed one."""
+    made: list[Cells | None] = []
+    for number, grid in enumerate(grids):
+        result = None if grid is None else operation(grid)
         if result is None or not result.size:
-            return None
+            if number < needed:
+                return None
+            result = None
         made.append(result)
     return made
 
 
-def _key(grids: list[Cells]) -> bytes:
-    return b"".join(bytes(grid.shape) + grid.tobytes() for grid in grids)
+def _key(grids: list[Cells | None]) -> bytes:
+    return b"".join(b"-" if grid is None else bytes(grid.shape) + grid.tobytes() for grid in grids)
 
 
 def replacement(grids: list[Cells], outputs: list[Cells]) -> tuple[int, ...] | None:

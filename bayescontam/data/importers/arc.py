@@ -13,6 +13,7 @@ import pandas as pd
 from bayescontam._bounds import Bounds
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
+from bayescontam.data.jsonl import json_object
 from bayescontam.data.tables import read_table
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -134,29 +135,22 @@ def _of_contents(contents: dict[str, Any], source: str) -> ArcTasks:
 
 def _with_solutions(path: Path) -> dict[str, Any]:
     """Return the tasks of one file by name, with the solutions that stand beside it."""
-    contents = _json(path)
-    if not isinstance(contents, dict):
-        raise DataError([Fault(str(path), "is no object with tasks by name")])
+    contents = json_object(path, unique=True)
     beside = path.with_name(path.name.replace("_challenges.json", "_solutions.json"))
     if beside == path or not beside.is_file():
         return contents
-    for task, outputs in _json(beside).items():
-        pairs = contents.get(task, {}).get("test", [])
-        if len(pairs) != len(outputs):
-            problem = f"task '{printable(task, 60)}' has {len(outputs)} solutions for {len(pairs)}"
+    for task, outputs in json_object(beside, unique=True).items():
+        content = contents.get(task)
+        pairs = content.get("test") if isinstance(content, dict) else None
+        if not isinstance(pairs, list) or not all(isinstance(pair, dict) for pair in pairs):
+            continue  # which is reported as no task, or is none of these
+        if not isinstance(outputs, list) or len(pairs) != len(outputs):
+            count = len(outputs) if isinstance(outputs, list) else "no list of"
+            problem = f"task '{printable(task, 60)}' has {count} solutions for {len(pairs)}"
             raise DataError([Fault(str(beside), f"{problem} test inputs")])
         for pair, output in zip(pairs, outputs, strict=True):
             pair["output"] = output
     return contents
-
-
-def _json(path: Path) -> Any:
-    try:
-        Bounds.current().check_record(path.stat().st_size, str(path), "the tasks")
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        problem = f"is no JSON: {printable(str(error), 80)}"
-        raise DataError([Fault(str(path), problem)]) from error
 
 
 def concept_of(task: str, folder: str) -> tuple[str, bool]:
@@ -209,8 +203,8 @@ def _task(path: Path, name: str) -> tuple[dict[str, Any], list[Fault]]:
     """Return the content of a task's file, and what is wrong with it."""
     try:
         Bounds.current().check_record(path.stat().st_size, name, "the task")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError, RecursionError) as error:
         return {}, [Fault(name, f"is no JSON: {printable(str(error), 80)}")]
     return content, _content(content, name)
 

@@ -1,7 +1,6 @@
 """Predictions of solvers of ARC tasks, held against the solutions, to responses."""
 
 import csv
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +14,10 @@ from bayescontam._bounds import Bounds
 from bayescontam._text import join_list, printable
 from bayescontam.data.importers.arc import ArcTasks, Grid, concept_of, grid_problem, load_tasks
 from bayescontam.data.importers.arc_replies import read_reply
-from bayescontam.data.importers.base import MARK, Names, Paths, objects
+from bayescontam.data.importers.base import MARK, Names, Paths, as_list, objects
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
 from bayescontam.data.importers.runs import Naming
+from bayescontam.data.jsonl import json_object
 from bayescontam.data.validation import check_choice
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -28,7 +28,7 @@ OUTCOMES = ("right", "copied the input", "wrong grid", "wrong shape", "unreadabl
 """What an attempt amounts to."""
 GUESSES = 3
 """Most attempts at a test input that count, as published (Moskvichev et al. 2023)."""
-_ENDINGS = (".json", ".csv", ".jsonl", ".txt", ".md")
+_ENDINGS = (".json", ".csv", ".jsonl", ".txt")
 _ATTEMPT = re.compile(r"attempt_(\d+)")
 _PIPED = re.compile(r"\|(?:\d+\|)+")
 
@@ -41,7 +41,8 @@ class _Prediction:
     model: str
     task: str
     test: int
-    attempts: list[Any]
+    attempts: dict[int, Any]  # by their numbers, from 1
+    folder: str = ""  # of replies, of which each has a file of its own
 
 
 def import_arc_predictions(
@@ -67,7 +68,7 @@ def import_arc_predictions(
         submissions of 2020, columns ``output_id`` (task and number, as ``00576224_0``) and
         ``output`` (up to three of ``|012|345|``). ``.jsonl``: rows with ``task``, ``test``
         (from 0), and ``grid``, or ``reply``, the text of a language model; with ``attempt`` (from
-        1) and ``model`` where there are several. ``.txt`` and ``.md``: one reply each, named
+        1) and ``model`` where there are several. ``.txt``: one reply each, named
         ``TASK-TEST.txt`` or ``TASK-TEST-ATTEMPT.txt``. How replies are read: `read_reply`.
     tasks : ArcTasks, str or path-like
         Tasks with solutions: a folder of them, one JSON file with many, or the name of a set of
@@ -79,10 +80,12 @@ def import_arc_predictions(
         Whether each test input is an item (``TASK-TEST``), or each task, which is solved if all
         of its test inputs are.
     missing : {"error", "incorrect", "leave-out"}, default "error"
-        What becomes of test inputs of which a solver has no prediction.
+        What becomes of test inputs of which a solver has no prediction, or of tasks with such a
+        test input. An entry without attempts is a prediction: that of a solver that found none.
     model : str or sequence of str, optional
         Name of the solver, or ``LABEL=NAME`` where there are several, by the names that they
-        have else: ``model`` of the row, the folder of replies, or the file's name without ending.
+        have else: ``model`` of the row, the folder of replies (that below the one that is given,
+        if there are several), or the file's name without ending.
     **options
         See `LogOptions`; predictions have no columns to keep.
 
@@ -129,7 +132,9 @@ def import_arc_predictions(
     _check_solutions(known)
     naming = Naming(model, "give its name (model, --model)")
     files = importing.files(
-        lambda folder: (f for f in folder.rglob("*") if f.suffix in _ENDINGS and f.is_file()),
+        lambda folder: (
+            f for f in folder.rglob("*") if f.suffix.lower() in _ENDINGS and f.is_file()
+        ),
         f"holds no file of predictions ({', '.join(_ENDINGS)}); check the folder",
     )
     read = [each for file in importing.each(files) for each in _read(file, known, importing)]
@@ -141,12 +146,15 @@ def import_arc_predictions(
     if not merged:
         raise DataError([Fault(importing.source, "holds no prediction")])
     rows = [row for (name, own) in merged.items() for row in _rows(name, own, known, guesses)]
-    rows = _with_missing(rows, missing, importing)
+    rows = _with_missing(rows, missing, by, importing)
+    if not rows:
+        raise DataError([Fault(importing.source, "holds all predictions of no task")])
     table = pd.DataFrame(rows)
-    if by == "task" and len(table):
+    if by == "task":
         table = _by_task(table)
+    # A solver is one run, however many files its predictions are in.
     trials = table[["model", "item", "correct", "file"]].assign(
-        benchmark=benchmark, run=table["file"]
+        benchmark=benchmark, run=table["model"]
     )
     for name in ("task", "concept", "minimal", "attempts", "outcome"):
         if name != "concept" or table[name].any():
@@ -170,71 +178,66 @@ def _check_solutions(tasks: ArcTasks) -> None:
 
 def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Prediction]:
     """Give the predictions of one file."""
-    if file.suffix == ".json":
+    ending = file.suffix.lower()
+    if ending == ".json":
         yield from _submission(file, importing)
-    elif file.suffix == ".csv":
+    elif ending == ".csv":
         yield from _old_submission(file, importing)
-    elif file.suffix == ".jsonl":
+    elif ending == ".jsonl":
         yield from _lines(file, importing)
     else:
         yield from _text(file, tasks, importing)
 
 
 def _submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
-    source = str(file)
-    try:
-        Bounds.current().check_record(file.stat().st_size, source, "the submission")
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        importing.left_out.broken(source, "as a whole", f"is no JSON: {printable(str(error), 80)}")
-        return
-    if not isinstance(content, dict):
-        raise DataError(
-            [Fault(source, "is no submission: an object of tasks, each a list of attempts")],
-            'A submission is {"TASK": [{"attempt_1": [[0, 1]], "attempt_2": [[1, 0]]}]}.',
-        )
-    for task, tests in content.items():
+    for task, tests in json_object(file, unique=True).items():
         with importing.row(file, f"task '{printable(task, 60)}'"):
             if not isinstance(tests, list):
                 raise TypeError("is no list with an entry for each test input")
             for test, given in enumerate(tests):
-                yield _Prediction(source, file.stem, task, test, _numbered(given))
+                yield _Prediction(str(file), file.stem, task, test, _numbered(given))
 
 
-def _numbered(given: Any) -> list[Any]:
-    """Return attempts in the order of their numbers; a bare grid is one attempt."""
-    if isinstance(given, dict):
-        found = {name: _ATTEMPT.fullmatch(name) for name in given}
-        if odd := [name for name, match in found.items() if match is None]:
-            raise ValueError(f"has {join_list(odd, 3)}; allowed are attempt_1, attempt_2, …")
-        order = sorted((int(match[1]), name) for name, match in found.items() if match)
-        return [given[name] for _, name in order if given[name] is not None]
-    return [] if given is None else [given]
+def _numbered(given: Any) -> dict[int, Any]:
+    """Return attempts by their numbers; a bare grid is the first one."""
+    if not isinstance(given, dict):
+        return {} if given is None else {1: given}
+    found = {name: _ATTEMPT.fullmatch(name) for name in given}
+    if odd := [name for name, match in found.items() if match is None]:
+        raise ValueError(f"has {join_list(odd, 3)}; allowed are attempt_1, attempt_2, …")
+    numbers = {int(match[1]): given[name] for name, match in found.items() if match}
+    return {number: numbers[number] for number in sorted(numbers) if numbers[number] is not None}
 
 
 def _old_submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
     source = str(file)
     Bounds.current().check_record(file.stat().st_size, source, "the submission")
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.DictReader(lines)
-        if not {"output_id", "output"} <= set(rows.fieldnames or ()):
-            raise DataError(
-                [Fault(source, "is no submission: it needs the columns output_id and output")],
-                "A row is like: 00576224_0,|012|345| |11|",
-            )
-        for number, row in enumerate(rows, start=1):
-            with importing.row(file, f"row {number}"):
-                task, _, test = (row["output_id"] or "").rpartition("_")
-                if not task or not test.isdecimal():
-                    raise ValueError("output_id is not of the form TASK_NUMBER")
-                parts = (row["output"] or "").split()
-                attempts: list[Any] = [
-                    [[int(digit) for digit in line] for line in part.strip("|").split("|")]
-                    if _PIPED.fullmatch(part)
-                    else part
-                    for part in parts
-                ]
-                yield _Prediction(source, file.stem, task, int(test), attempts)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            rows = csv.DictReader(lines)
+            if not {"output_id", "output"} <= set(rows.fieldnames or ()):
+                raise DataError(
+                    [Fault(source, "is no submission: it needs the columns output_id and output")],
+                    "A row is like: 00576224_0,|012|345| |11|",
+                )
+            for number, row in enumerate(rows, start=1):
+                with importing.row(file, f"row {number}"):
+                    task, _, test = (row["output_id"] or "").rpartition("_")
+                    if not task or not test.isdecimal():
+                        raise ValueError("output_id is not of the form TASK_NUMBER")
+                    parts = enumerate((row["output"] or "").split(), start=1)
+                    attempts = {k: _unpiped(part) for k, part in parts}
+                    yield _Prediction(source, file.stem, task, int(test), attempts)
+    except (UnicodeDecodeError, csv.Error) as error:
+        problem = f"is no CSV in UTF-8 ({printable(str(error), 80)})"
+        importing.left_out.broken(source, "as a whole", problem)
+
+
+def _unpiped(part: str) -> Any:
+    """Return the grid that ``|012|345|`` is, or the text as it is."""
+    if not _PIPED.fullmatch(part):
+        return part
+    return [[int(digit) for digit in line] for line in part.strip("|").split("|")]
 
 
 def _lines(file: Path, importing: Importing) -> Iterator[_Prediction]:
@@ -256,7 +259,7 @@ def _lines(file: Path, importing: Importing) -> Iterator[_Prediction]:
                 raise ValueError(f"attempt {attempt} at this test input stands there already")
             own[attempt] = row["grid"] if "grid" in row else row["reply"]
     for (name, task, test), attempts in found.items():
-        ordered = [attempts[number] for number in sorted(attempts)]
+        ordered = {number: attempts[number] for number in sorted(attempts)}
         yield _Prediction(str(file), name, task, test, ordered)
 
 
@@ -272,12 +275,22 @@ def _text(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Predic
         return
     try:
         Bounds.current().check_record(file.stat().st_size, source, "the reply")
-        reply = file.read_text(encoding="utf-8")
+        reply = file.read_text(encoding="utf-8-sig")
     except (ValueError, OSError) as error:
         importing.left_out.broken(source, "as a whole", f"is no text ({printable(str(error), 80)})")
         return
-    attempt = int(numbers[1]) if count == 2 else 1
-    yield _Prediction(source, file.parent.name, task, int(numbers[0]), [(attempt, reply)])
+    attempt, folder = int(numbers[1]) if count == 2 else 1, _solver(file, importing)
+    test = int(numbers[0])
+    yield _Prediction(source, folder.name, task, test, {attempt: reply}, str(folder))
+
+
+def _solver(file: Path, importing: Importing) -> Path:
+    """Return the folder of a solver's replies: that below the one that is given, if any is."""
+    for given in map(Path, as_list(importing.paths)):
+        if given.is_dir() and file.is_relative_to(given):
+            below = file.relative_to(given).parts
+            return given / below[0] if len(below) > 1 else given.resolve()
+    return file.resolve().parent
 
 
 def _merged(
@@ -292,12 +305,12 @@ def _merged(
         if content is None or each.test >= len(content["test"]):
             strange.setdefault(each.file, []).append(f"{each.task}-{each.test}")
             continue
-        own = found.setdefault(each.model, {})
-        numbered = each.attempts and isinstance(each.attempts[0], tuple)
-        if (known := own.get((each.task, each.test))) is None:
-            own[each.task, each.test] = each
-        elif numbered and isinstance(known.attempts[0], tuple):
-            known.attempts += each.attempts
+        known = found.setdefault(each.model, {}).setdefault((each.task, each.test), each)
+        joins = bool(each.folder) and known.folder == each.folder
+        if known is each:
+            continue
+        if joins and not set(known.attempts) & set(each.attempts):
+            known.attempts |= each.attempts
         else:
             place = f"'{printable(each.model, 60)}' on {printable(each.task, 60)}-{each.test}"
             faults.append(Fault(each.file, f"{place} is predicted in {known.file} too"))
@@ -307,10 +320,6 @@ def _merged(
     if faults:
         advice = "Give the tasks that these predictions are of (tasks, --tasks), each solver once."
         raise DataError(faults, advice)
-    for own in found.values():
-        for each in own.values():
-            if each.attempts and isinstance(each.attempts[0], tuple):
-                each.attempts = [reply for _, reply in sorted(each.attempts)]
     return found
 
 
@@ -331,14 +340,17 @@ def _rows(
             yield row | {"correct": None, "attempts": 0, "outcome": "no answer"}
             continue
         pair = tasks.grids[str(task)]["test"][test]
-        seen = [outcome_of(given, pair) for given in each.attempts[:guesses]]
-        outcomes = [outcome for outcome, _ in seen]
-        right = "right" in outcomes
-        first = seen[0] if seen else ("no answer", "")
+        seen = {
+            number: outcome_of(given, pair)
+            for number, given in sorted(each.attempts.items())
+            if number <= guesses
+        }
+        right = [number for number, (outcome, _) in seen.items() if outcome == "right"]
+        first = next(iter(seen.values()), ("no answer", ""))
         yield row | {
             "file": each.file,
-            "correct": int(right),
-            "attempts": outcomes.index("right") + 1 if right else len(outcomes),
+            "correct": int(bool(right)),
+            "attempts": right[0] if right else max(seen, default=0),
             "outcome": "right" if right else first[0],
             "reason": "" if right else first[1],
         }
@@ -367,9 +379,12 @@ def outcome_of(given: Any, pair: Mapping[str, Grid]) -> tuple[str, str]:
 
 
 def _with_missing(
-    rows: list[dict[str, Any]], missing: Missing, importing: Importing
+    rows: list[dict[str, Any]], missing: Missing, by: By, importing: Importing
 ) -> list[dict[str, Any]]:
-    """Return rows without those that have no prediction, or with them as incorrect."""
+    """Return rows without those that have no prediction, or with them as incorrect.
+
+    By task none of a task's test inputs is left, if one of them has no prediction.
+    """
     absent = pd.DataFrame([row for row in rows if row["correct"] is None])
     if missing == "error" and len(absent):
         faults = [
@@ -389,7 +404,9 @@ def _with_missing(
         return [row | {"correct": row["correct"] or 0} for row in rows]
     for model, part in absent.groupby("model") if len(absent) else ():
         importing.left_out.add(str(model), "test inputs without a prediction", len(part))
-    return [row for row in rows if row["correct"] is not None]
+    lost = {(row["model"], row[by if by == "task" else "item"]) for row in rows
+            if row["correct"] is None}  # fmt: skip
+    return [row for row in rows if (row["model"], row[by if by == "task" else "item"]) not in lost]
 
 
 def _by_task(table: pd.DataFrame) -> pd.DataFrame:

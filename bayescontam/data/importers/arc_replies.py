@@ -68,9 +68,10 @@ def read_reply(text: str) -> Reply:
     Grids may be nested lists with or without commas, rows of digits with or without brackets,
     separators, labels and code fences, or ``|012|345|``, with prose around them. What a model
     thought before (``<think>``) does not count, nor do grids that are labelled as input. Among
-    several grids the one after the last word such as "output" or "answer" counts. Nothing is
-    guessed: several grids without such a word, rows of different lengths, a line among the rows
-    that is none, or an end within the grid make a reply unreadable.
+    several grids the one after the last word such as "output" or "answer" counts. Several grids
+    without such a word, two side by side, rows of different lengths, a line among the rows that
+    is none, a remark such as "and so on" below, or an end within the grid make a reply
+    unreadable.
 
     Parameters
     ----------
@@ -81,6 +82,11 @@ def read_reply(text: str) -> Reply:
     Reply
         ``grid``, a list of rows of colours from 0 to 9, or None with a ``reason``.
 
+    Raises
+    ------
+    TypeError
+        If it is no text.
+
     Examples
     --------
     >>> from bayescontam.data.importers.arc_replies import read_reply
@@ -89,6 +95,8 @@ def read_reply(text: str) -> Reply:
     >>> read_reply("0 1\n1").reason
     'has rows of 2 lengths; all must be as long'
     """
+    if not isinstance(text, str):
+        raise TypeError(f"got {type(text).__name__}; a reply is text")
     text = "\n".join(unicodedata.normalize("NFKC", text).lstrip("\ufeff").splitlines())
     if "\n" not in text.strip() and "\\n" in text:
         text = text.replace("\\n", "\n")

@@ -158,8 +158,11 @@ def test_missing_predictions_are_an_error_or_counted(tmp_path: Path, tasks: Path
     [
         ("s.json", '{"other": [[[1]]]}', r"'other-0' \(1 in all\) are no test inputs of these"),
         ("s.json", '{"tall-1": [[[1]], [[1]]]}', "'tall-1-1'"),
-        ("s.json", "[1]", "is no submission"),
-        ("s.json", "{", "is no JSON"),
+        ("s.json", "[1]", "allowed is one JSON object"),
+        ("s.json", "{", "is no whole JSON object"),
+        ("s.json", "[" * 100_000, "is no whole JSON object|recursion"),
+        ("s.json", '{"turn": [], "turn": []}', "repeated key 'turn'"),
+        ("s.csv", "output_id,output\nturn_0," + "x" * 200_000 + "\n", "is no CSV in UTF-8"),
         ("s.json", '{"turn": {"attempt_1": [[1]]}}', "no list with an entry for each test input"),
         ("s.json", '{"turn": [{"guess": [[1]]}]}', "allowed are attempt_1"),
         ("s.csv", "id,output\nturn_0,|12|\n", "needs the columns output_id and output"),
@@ -184,6 +187,52 @@ def test_what_cannot_be_used_is_an_error(
     file.write_text(content)
     with pytest.raises(DataError, match=words):
         bayescontam.import_arc_predictions(file, tasks=tasks)
+
+
+def test_attempts_have_their_own_numbers(tmp_path: Path, tasks: Path) -> None:
+    """What a failed call left out does not give another guess."""
+    right = TURN["output"]
+    file = submission(tmp_path / "s.json", {"attempt_1": None, "attempt_2": right}, attempts(right))
+    one = bayescontam.import_arc_predictions(file, tasks=tasks, guesses=1).frame
+    assert one["n_correct"].tolist() == [1, 0, 1]
+    two = bayescontam.import_arc_predictions(file, tasks=tasks, guesses=2).frame
+    assert two[["n_correct", "attempts"]].to_numpy().tolist() == [[1, 1], [1, 2], [1, 1]]
+
+
+def test_replies_of_several_folders_are_not_mixed(tmp_path: Path, tasks: Path) -> None:
+    for run, text in (("r1", "1 2"), ("r2", "2 1")):
+        (tmp_path / run / "gpt").mkdir(parents=True)
+        (tmp_path / run / "gpt" / "turn-0.txt").write_text(text)
+    with pytest.raises(DataError, match="is predicted in"):
+        bayescontam.import_arc_predictions(
+            [tmp_path / "r1", tmp_path / "r2"], tasks=tasks, missing="leave-out"
+        )
+    (tmp_path / "r1" / "gpt" / "turn-0-1.txt").write_text("2 1")
+    with pytest.raises(DataError, match="is predicted in"):
+        bayescontam.import_arc_predictions(tmp_path / "r1", tasks=tasks, missing="leave-out")
+
+
+def test_solvers_are_the_folders_below_the_one_that_is_given(tmp_path: Path, tasks: Path) -> None:
+    for name in ("gpt/Turn/turn-0", "gpt/Turn/turn-1", "gpt/tall-1-0", "gpt/tall-1-0-2"):
+        path = tmp_path / "replies" / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\ufeff2 1")
+    (tmp_path / "replies" / "README.md").write_text("notes")
+    found = bayescontam.import_arc_predictions(tmp_path / "replies", tasks=tasks)
+    assert found.frame["model"].unique().tolist() == ["gpt"]
+    assert found.frame["n_correct"].tolist() == [0, 1, 1]
+    assert found.read["runs"].tolist() == [1]
+    assert not any("runs" in note for note in found.notes)
+
+
+def test_a_task_without_all_predictions_is_left_out_whole(tmp_path: Path, tasks: Path) -> None:
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps({"turn": [attempts(TURN["output"])], "tall-1": [{}]}))
+    found = bayescontam.import_arc_predictions(file, tasks=tasks, by="task", missing="leave-out")
+    assert found.frame[["item", "outcome"]].to_numpy().tolist() == [["tall-1", "no answer"]]
+    wrong = bayescontam.import_arc_predictions(file, tasks=tasks, by="task", missing="incorrect")
+    assert wrong.frame["n_correct"].tolist() == [0, 0]
+    assert wrong.read["runs"].tolist() == [1]
 
 
 def test_a_solver_has_one_prediction(tmp_path: Path, tasks: Path) -> None:
@@ -218,6 +267,14 @@ def test_tasks_of_one_file_and_their_solutions(tmp_path: Path) -> None:
     assert load_tasks(challenges).grids["turn"]["test"][0] == TURN
     (tmp_path / "arc_solutions.json").write_text(json.dumps({"turn": []}))
     with pytest.raises(DataError, match="0 solutions for 1"):
+        load_tasks(challenges)
+    for content, words in (([3], "one JSON object"), ({"turn": 3}, "no list of solutions for 1")):
+        (tmp_path / "arc_solutions.json").write_text(json.dumps(content))
+        with pytest.raises(DataError, match=words):
+            load_tasks(challenges)
+    (tmp_path / "arc_solutions.json").write_text(json.dumps({"turn": [[[1]]]}))
+    challenges.write_text(json.dumps({"turn": {"train": [TURN], "test": [3]}}))
+    with pytest.raises(DataError, match="is no pair"):
         load_tasks(challenges)
     (tmp_path / "many.json").write_text(json.dumps({"a": 3}))
     with pytest.raises(DataError, match="task a: is no ARC task"):
