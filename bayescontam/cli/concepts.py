@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import pandas as pd
 from typer import Option
 
 from bayescontam._text import printable
@@ -22,6 +21,8 @@ def concepts(
     quiet: Quiet = False,
 ) -> None:
     """Detect which concepts ARC tasks need, and write a table of task and concept."""
+    import pandas as pd
+
     from bayescontam.data.tables import check_table_ending, write_table
 
     check_table_ending(out, "concepts")
