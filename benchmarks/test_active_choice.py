@@ -21,7 +21,8 @@ from bayescontam.evidence.active import VerdictGains
 from bayescontam.evidence.covariates import count_interval
 from bayescontam.evidence.curve import CurveDraws
 from bayescontam.evidence.curve_model import effects, segments
-from bayescontam.evidence.item_matches import ItemExposure, Matched
+from bayescontam.evidence.item_exposure import ItemExposure
+from bayescontam.evidence.item_matches import Matched
 from bayescontam.specs.registry import load_curve
 
 SCANS = 50

@@ -16,7 +16,8 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.choice import candidates, with_texts
 from bayescontam.evidence.covariates import FLOOR, item_contamination
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.item_matches import ItemExposure, Matched, Matches
+from bayescontam.evidence.item_exposure import ItemExposure
+from bayescontam.evidence.item_matches import Matched, Matches
 from bayescontam.scan.results import Scan
 
 DRAWS = 500

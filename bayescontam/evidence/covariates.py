@@ -17,13 +17,10 @@ from bayescontam.data.judgements import PAIR
 from bayescontam.data.responses import Path
 from bayescontam.errors import UsageError
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.item_matches import (
-    ItemExposure,
-    Matched,
-    Matches,
-    draw_occurrence,
-)
+from bayescontam.evidence.item_exposure import ItemExposure
+from bayescontam.evidence.item_matches import Matched, Matches
 from bayescontam.evidence.kinds import KINDS, opinions
+from bayescontam.evidence.occurrence import draw_occurrence
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.evidence.tail import Tail, TailSamples, join_tails
 from bayescontam.evidence.verdicts import first_runs

@@ -1,24 +1,19 @@
-"""Duplicates among an item's matches, for each draw of a curve, and in what was not scanned.
+"""The matches of each item of a scan: documents one by one, and the rest in bins of cosine.
 
 A document counts once for an item, at the cosine of its nearest chunk.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, gammaln, log_expit, logsumexp
-from scipy.stats import beta, norm, t
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.curve_model import effects
 from bayescontam.evidence.judged_documents import by_document, likelihoods
 from bayescontam.evidence.pairs import LEAD, of_these_texts, scan_pairs
 from bayescontam.evidence.sampled_counts import SampledCounts
@@ -28,15 +23,7 @@ from bayescontam.scan.sketch import BINS, bins_of
 
 _KEYS = ["benchmark", "item"]
 _PAIR = list(PAIR)
-_BIN = 0.01
-MEAN = (1.5, 1.5)
-"""Prior of the log of the mean number of duplicates of a susceptible item: location and scale
-of a Student's t of 4 degrees of freedom."""
-SHAPE = (0.0, 1.0)
-"""Prior of the log of the negative binomial's shape: Normal."""
-OPEN = (2.0, 1.0)
-"""Prior of the share of susceptible items: Beta. In three of four benchmarks of a published
-audit 50 to 100 % of the items had duplicates (Spiesberger et al. 2026)."""
+BIN = 0.01  # width of the bins of cosine
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +210,7 @@ class Matches:
         documents = left + np.bincount(place[nearest], minlength=top)
         before = documents[::-1].cumsum()[::-1] - left / 2
         at, source = np.nonzero(rest > 0)
-        return (at + 0.5) * _BIN, source, rest[at, source], np.maximum(before[at], 1.0), sample
+        return (at + 0.5) * BIN, source, rest[at, source], np.maximum(before[at], 1.0), sample
 
     def _sampled(
         self, counts: pd.DataFrame, rows: pd.DataFrame, place: IntArray, top: int
@@ -328,280 +315,3 @@ def _source_shares(
         sums = total.sum(axis=1, keepdims=True)
         shares[name] = np.divide(total, sums, out=np.zeros_like(total), where=sums > 0)
     return shares
-
-
-def _drawn_counts(item: Matched, draws: int, rng: np.random.Generator | None) -> FloatArray:
-    """Return the occurrences of each bin of unlisted matches, dims (draw or 1, bin).
-
-    Where they are estimated from a sample they are drawn.
-    """
-    counts = item.rest_count[None, :]
-    if rng is None or item.rest_sample is None or not counts.size:
-        return counts
-    at = (item.rest_cosine / _BIN).astype(np.int64)
-    drawn: FloatArray = item.rest_sample.drawn(draws, rng)[:, at] / item.rest_sample.mean[at]
-    return counts * drawn
-
-
-class ItemExposure:
-    """What the matches of one item amount to, for every draw of the curve.
-
-    They are independent given whether the item is open and given its effect, which are summed
-    over: some items have no duplicates however many texts are near them, and one duplicate makes
-    another likelier.
-    """
-
-    def __init__(
-        self, draws: CurveDraws, item: Matched, rng: np.random.Generator | None = None
-    ) -> None:
-        self._draws, self._item = draws, item
-        self._counts = _drawn_counts(item, len(draws), rng)
-        effect, log_weight = effects(int(item.judged.sum()))
-        self.effect = draws.sigma_item * effect
-        """Effects of the item that are summed over, in log-odds, dims (draw, node)."""
-        level = draws.log_odds(item.cosine, item.benchmark, item.source, item.place)
-        open_ = draws.log_odds_open(np.array([item.best]), item.benchmark)
-        odds: FloatArray = level[:, None, :] + self.effect[:, :, None]
-        self._nearest: tuple[float, FloatArray] | None = None
-        if item.sign is not None and item.share is not None and len(item.cosine):
-            at = [int(item.cosine.argmax())]
-            open_, share = draws.informed_open(open_, item.sign[at], item.share[at])
-            self._nearest = float(item.sign[at[0]]), share
-            odds = self.informed(odds, item.cosine, item.sign, item.share)
-        duplicate, other = item.called
-        judged = odds[:, :, item.judged]
-        joint = np.logaddexp(
-            log_expit(judged) + duplicate[:, None], log_expit(-judged) + other[:, None]
-        )
-        closed = log_expit(-open_) + other.sum(axis=-1, keepdims=True)
-        log_all = np.hstack([log_expit(open_) + log_weight + joint.sum(axis=-1), closed])
-        weight = np.exp(log_all - log_all.max(axis=1, keepdims=True))
-        weight /= weight.sum(axis=1, keepdims=True)
-        self.weight, self.closed = weight[:, :-1], weight[:, -1]
-        """Posterior of the item's effect, dims (draw, node), if open; and of not being so."""
-        odds[:, :, item.judged] += (duplicate - other)[:, None]
-        self._odds = odds
-        self._share = self._shares()
-
-    def _shares(self) -> FloatArray | None:
-        """Return what share of listed matches that are duplicates counts, (draw, 1, match)."""
-        item = self._item
-        if item.counted is None:
-            return None
-        share = np.array(self._draws.counted(item.cosine, item.benchmark))
-        share[:, item.judged] = item.counted
-        return share[:, None]
-
-    def _log_none(self) -> FloatArray:
-        """Return log P(no duplicate that counts) of listed matches, dims (draw, node, match)."""
-        if self._share is None:
-            return log_expit(-self._odds)
-        with np.errstate(divide="ignore"):  # a sure duplicate leaves no chance of none
-            none: FloatArray = np.log1p(-self.probability)
-        return none
-
-    @cached_property
-    def probability(self) -> FloatArray:
-        """P(duplicate that counts) of listed matches given effect and verdicts.
-
-        Dims (draw, node, match).
-        """
-        return expit(self._odds) if self._share is None else self._share * expit(self._odds)
-
-    @cached_property
-    def rest_rate(self) -> FloatArray:
-        """Expected duplicates in each bin of unlisted matches, dims (draw, node, bin)."""
-        item = self._item
-        chance = self.chance(item.rest_cosine, item.rest_source, item.rest_place)
-        counts = self._counts * self._draws.counted(item.rest_cosine, item.benchmark)
-        return counts[:, None, :] * chance
-
-    def chance(self, cosine: FloatArray, source: IntArray, place: FloatArray) -> FloatArray:
-        """Return P(any duplicate) of documents without verdicts given effect.
-
-        Dims (draw, node, match).
-        """
-        return expit(self.log_odds(cosine, source, place))
-
-    def log_odds(self, cosine: FloatArray, source: IntArray, place: FloatArray) -> FloatArray:
-        """Return the log-odds of documents without verdicts given effect, (draw, node, match)."""
-        level = self._draws.log_odds(cosine, self._item.benchmark, source, place)
-        odds: FloatArray = level[:, None, :] + self.effect[:, :, None]
-        return odds
-
-    def informed(
-        self, odds: FloatArray, cosine: FloatArray, sign: FloatArray, share: FloatArray
-    ) -> FloatArray:
-        """Return log-odds of documents given what a trained judge reported, if it is a predictor.
-
-        Dims (draw, node, match); sign and share are those of `Predictor.joined`.
-        """
-        if self._nearest is None:
-            return odds
-        reported, of_open = self._nearest
-        nearest = (cosine >= self._item.best) & (sign == reported)
-        return self._draws.informed(
-            odds, cosine, sign, np.where(nearest, of_open[:, :, None], share)
-        )
-
-    def none(
-        self, listed: np.ndarray, rest: np.ndarray, thin: FloatArray | None = None
-    ) -> FloatArray:
-        """Return the probability that no match is a duplicate, dims (draw,)."""
-        if thin is None:
-            log_none = self._log_none()[..., listed].sum(axis=-1)
-            log_none = log_none - self.rest_rate[..., rest].sum(axis=-1)
-        else:
-            share = thin[:, None, :-1][..., listed]
-            with np.errstate(divide="ignore"):  # a sure duplicate leaves no chance of none
-                log_none = np.log1p(-share * self.probability[..., listed]).sum(axis=-1)
-            log_none -= thin[:, None, -1] * self.rest_rate[..., rest].sum(axis=-1)
-        return self.closed + (self.weight * np.exp(log_none)).sum(axis=1)
-
-    def none_among_first(self, ranks: Sequence[int]) -> FloatArray:
-        """Return the probability that none of the first matches is a duplicate, (draw, rank)."""
-        item = self._item
-        ranked = item.listed if item.ranked is None else item.ranked
-        if not ranked:
-            return np.ones((len(self._draws), len(ranks)))
-        summed = np.cumsum(self._log_none()[..., :ranked], axis=-1)
-        last = np.minimum(np.asarray(ranks), ranked) - 1
-        none = np.einsum("sh,shk->sk", self.weight, np.exp(summed[..., last]))
-        return self.closed[:, None] + none
-
-    def expected(self, source: int) -> FloatArray:
-        """Return the expected number of duplicates in a source, copies counted, (draw,)."""
-        item = self._item
-        count = self.probability @ item.copies[:, source].astype(float)
-        count = count + self.rest_rate[..., item.rest_source == source].sum(axis=-1)
-        return (self.weight * count).sum(axis=1)
-
-    def expected_rest(self) -> FloatArray:
-        """Return the expected number of duplicates that are not listed one by one, (draw,)."""
-        rest: FloatArray = (self.weight * self.rest_rate.sum(axis=-1)).sum(axis=1)
-        return rest
-
-    def draw_effect(self, rng: np.random.Generator) -> tuple[IntArray, np.ndarray]:
-        """Draw the position of the item's effect, (draw,), and whether it is open, (draw, 1)."""
-        node = (self.weight.cumsum(axis=1) < rng.random((len(self.weight), 1))).sum(axis=1)
-        last = self.weight.shape[1] - 1
-        return np.minimum(node, last), (node <= last)[:, None]
-
-    def drawn(self, n_sources: int, rng: np.random.Generator) -> IntArray:
-        """Draw the number of duplicates in each source, copies counted, (draw, source)."""
-        item, rows = self._item, np.arange(len(self._draws))
-        node, opened = self.draw_effect(rng)
-        true = rng.random((len(rows), len(item.cosine))) < self.probability[rows, node]
-        rest = rng.poisson(self.rest_rate[rows, node]) * opened
-        true = true & opened
-        counts = [
-            true.astype(np.int64) @ item.copies[:, s] + rest[:, item.rest_source == s].sum(axis=1)
-            for s in range(n_sources)
-        ]
-        return np.stack(counts, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Occurrence:
-    """Draws of how duplicates are spread over the items of a benchmark.
-
-    The number of duplicates of an item in the whole corpus is zero with probability
-    ``1 - open`` and otherwise negative binomial; each duplicate is in the sample with
-    probability `share`, so that the number in the sample is of the same family.
-
-    Lambert (1992), doi:10.2307/1269547, on counts with extra zeros.
-    """
-
-    # mean, shape, open: dims (draw,): mean and shape of the negative binomial, and the probability
-    # that an item may have duplicates
-    mean: FloatArray
-    shape: FloatArray
-    open: FloatArray
-    share: float  # share of the corpus that was scanned, in [0, 1]
-
-    def none(self, share: float = 1.0, thin: FloatArray | float = 1.0) -> FloatArray:
-        """Return the probability that a share of the corpus holds no duplicate, (draw,)."""
-        empty = (1 + share * thin * self.mean / self.shape) ** -self.shape
-        return 1 - self.open + self.open * empty
-
-    def remainder(self, thin: FloatArray | float = 1.0) -> FloatArray:
-        """Return P(none in the whole corpus | none in the sample), dims (draw,)."""
-        return self.none(1.0, thin) / self.none(self.share, thin)
-
-    @property
-    def _still(self) -> FloatArray:
-        """P(susceptible | none in the sample), dims (draw,)."""
-        empty = (1 + self.share * self.mean / self.shape) ** -self.shape
-        return self.open * empty / (1 - self.open + self.open * empty)
-
-    def total(self, counts: FloatArray) -> FloatArray:
-        """Return the expected number in the whole corpus given the number in the sample."""
-        rate = (1 - self.share) / (self.shape / self.mean + self.share)
-        susceptible = np.where(counts > 0, 1.0, self._still[:, None])
-        return counts + susceptible * rate[:, None] * (self.shape[:, None] + counts)
-
-    def draw_rest(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw the number in what was not scanned given the number in the sample."""
-        susceptible = (counts > 0) | (rng.random(counts.shape) < self._still[:, None])
-        # Gamma rates are conjugate: the rest is Poisson at the rate that the sample leaves.
-        rate = rng.gamma(self.shape[:, None] + counts)
-        rate *= ((1 - self.share) / (self.shape / self.mean + self.share))[:, None]
-        return rng.poisson(np.minimum(rate, 1e15)) * susceptible
-
-
-def draw_occurrence(counts: IntArray, share: float, rng: np.random.Generator) -> Occurrence:
-    """Draw from the posterior of how duplicates are spread, given the numbers in a sample.
-
-    On a grid of mean, shape and share of susceptible items, and at random in its cells. The
-    priors are, on the log scale, Student's t (median 4.5 duplicates, 0.07 to 290 with
-    probability 0.95) and Normal around 1, and Beta(2, 1).
-    """
-    most = counts.sum(axis=1).max(initial=0) / max(counts.shape[1], 1)
-    # The grid reaches beyond the largest mean that the counts allow; without a sample it is the
-    # prior's.
-    largest = np.log(max(most / share if share else 0.0, 1.0)) + 3
-    low, high = MEAN[0] - 3 * MEAN[1], max(MEAN[0] + 3 * MEAN[1], largest)
-    log_mean = np.linspace(low, high, int((high - low) / 0.12) + 1)
-    log_shape = np.linspace(SHAPE[0] - 2.5 * SHAPE[1], SHAPE[0] + 2.5 * SHAPE[1], 16)
-    edges = beta.ppf(np.linspace(0, 1, 21), *OPEN)
-    points = np.meshgrid(log_mean, log_shape, (edges[:-1] + edges[1:]) / 2, indexing="ij")
-    means, shapes, open_ = (axis.ravel() for axis in points)
-    # Tails as of Student's t: corpora with thousands of copies of an item are rare, but are.
-    log_prior = t.logpdf(means, 4, *MEAN) + norm.logpdf(shapes, *SHAPE)
-    log_prior = log_prior - logsumexp(log_prior)
-    mean, shape = np.exp(means), np.exp(shapes)
-    values, place = np.unique(_rounded(counts), return_inverse=True)
-    # Without a sample all counts are 0, whatever the spread.
-    log_pmf = _log_pmf(values, share * mean, shape, open_) if share else np.zeros((len(mean), 1))
-    tally = np.zeros((len(counts), len(values)))
-    np.add.at(tally, (np.arange(len(counts))[:, None], place.reshape(counts.shape)), 1.0)
-    log_posterior = tally[:, : log_pmf.shape[1]] @ log_pmf.T + log_prior
-    # Adding Gumbel noise and taking the largest draws from a categorical distribution.
-    chosen = (log_posterior + rng.gumbel(size=log_posterior.shape)).argmax(axis=1)
-    # In cells, not at points: many items would leave one point, and certainty that nobody has.
-    u = rng.random((3, len(chosen)))
-    cell = np.searchsorted(edges, open_[chosen]) - 1
-    return Occurrence(
-        mean[chosen] * np.exp((log_mean[1] - log_mean[0]) * (u[0] - 0.5)),
-        shape[chosen] * np.exp((log_shape[1] - log_shape[0]) * (u[1] - 0.5)),
-        edges[cell] + u[2] * (edges[cell + 1] - edges[cell]),
-        share,
-    )
-
-
-def _rounded(counts: IntArray) -> FloatArray:
-    """Return counts, from 200 on to two digits: finer ones inform no more on a spread."""
-    size = 10.0 ** np.floor(np.log10(np.maximum(counts, 1)) - 1)
-    return np.where(counts < 200, counts, np.round(counts / size) * size)
-
-
-def _log_pmf(n: FloatArray, mean: FloatArray, shape: FloatArray, open_: FloatArray) -> FloatArray:
-    """Return the log probability of counts at grid points, dims (point, count)."""
-    mean, shape = mean[:, None], shape[:, None]
-    log_nb = (
-        gammaln(n + shape) - gammaln(shape) - gammaln(n + 1)
-        + shape * np.log(shape / (shape + mean)) + n * np.log(mean / (shape + mean))
-    )  # fmt: skip
-    log_nb = log_nb + np.log(open_)[:, None]
-    # Extra zeros belong to the count 0, which need not be among the counts.
-    return np.where(n == 0, np.logaddexp(log_nb, np.log1p(-open_)[:, None]), log_nb)

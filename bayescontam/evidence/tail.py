@@ -10,7 +10,8 @@ from scipy.special import expit
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve
-from bayescontam.evidence.item_matches import ItemExposure, Matches
+from bayescontam.evidence.item_exposure import ItemExposure
+from bayescontam.evidence.item_matches import Matches
 from bayescontam.evidence.kinds import opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.evidence.verdicts import UNIT, first_runs

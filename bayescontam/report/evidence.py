@@ -16,7 +16,8 @@ from bayescontam.evidence.covariates import (
     covariates_table,
     item_contamination,
 )
-from bayescontam.evidence.item_matches import ItemExposure, Matches
+from bayescontam.evidence.item_exposure import ItemExposure
+from bayescontam.evidence.item_matches import Matches
 from bayescontam.evidence.verdicts import first_runs
 from bayescontam.report.matches import KEYS
 

