@@ -10,7 +10,12 @@ from .data.covariates import (
     read_covariates as read_covariates,
 )
 from .data.dates import Dates as Dates
+from .data.imputations import read_imputations as read_imputations
 from .arc.concepts import detect_concepts as detect_concepts
+from .arc.exposures import (
+    impute_contamination as impute_contamination,
+    read_exposures as read_exposures,
+)
 from .arc.solver import solve_arc as solve_arc
 from .data.importers.arc import (
     ArcTasks as ArcTasks,
@@ -152,6 +157,7 @@ from .power.scenario import (
 from .published.findings import Findings as Findings
 from .published.study import run_reproduction as run_reproduction
 from .scan.clean import CleanCorpus as CleanCorpus
+from .scan.concept_counts import count_exposures as count_exposures
 from .scan.find import find_nearest as find_nearest
 from .scan.index_build import build_index as build_index
 from .scan.joining import add_vectors as add_vectors

@@ -10,6 +10,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta
 
 import bayescontam as bc
+from bayescontam.arc.exposures import contamination_of
 from bayescontam.model.effect_names import DIRECT
 
 QUANTITIES = ("accuracy", DIRECT.ability, DIRECT.overfitting, DIRECT.fraction, "slope")
@@ -40,15 +41,6 @@ def compositions(tasks: int, rng: np.random.Generator) -> np.ndarray:
     order = rng.random((tasks, CONCEPTS)).argsort(axis=1)
     count = rng.integers(FEWEST, MOST + 1, size=(tasks, 1))
     return (order < count) / count
-
-
-def contamination_of(exposure: np.ndarray) -> np.ndarray:
-    """Return the contamination of tasks by the mean exposure of their concepts, as printed.
-
-    >>> contamination_of(np.array([0.5, 0.7])).round(3).tolist()
-    [0.3, 0.538]
-    """
-    return expit(logit(0.3) + 5 * (exposure - 0.5))
 
 
 @dataclass(frozen=True)

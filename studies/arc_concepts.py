@@ -1,6 +1,5 @@
 """Contamination of tasks from uncertain exposures of the concepts they need."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +9,25 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
+from bayescontam.arc.exposures import contamination_of, counted_exposures, given_exposures
 from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
 
-from ._common import EXPOSURES, contamination_of, draw_exposures, mean_and_interval, row_of
+from ._common import EXPOSURES, draw_exposures, mean_and_interval, row_of
 from ._tasks import CONCEPTS, CONCEPTS_FILE, make_tasks
 
-KNOWN, NOISY, DRAWN = "exposures taken as known", "noise of each task", "exposures drawn"
+KNOWN, NOISY, DRAWN, LEARNT = (
+    "exposures taken as known", "noise of each task", "exposures drawn",
+    "exposures learnt with the answers",
+)  # fmt: skip
 GENERATED, REAL = "generated tasks", "ConceptARC"
 ANSWERS, CORPUS = "conceptarc.csv", "texts/corpus.jsonl"
 QUANTITIES = (DIRECT.ability, DIRECT.overfitting, "slope")
 DRAWS = 4000
 """Draws of exposures that means and standard deviations come from."""
+IMPUTATIONS = 400
+"""Draws of exposures that show how contaminations move together."""
 _MOST = 0.999
 """Largest standard deviation, as a share of that of a yes-or-no event of the same mean."""
 
@@ -112,16 +117,17 @@ def real_benchmark(study: Study, answers: Path, corpus: Path) -> ConceptBenchmar
     frame = bc.read_responses(answers, where="not minimal").frame
     frame = frame[frame["model"].isin(study.settings["solvers"])].assign(benchmark=REAL)
     words: dict[str, list[str]] = study.settings["words"]
-    counts = documents_with(corpus, words)
-    exposure = counted_exposures(counts, study.settings["share"], DRAWS, study.stream("counted"))
+    share = study.settings["share"]
+    counts = bc.count_exposures([corpus], words, share=share)["documents"].to_numpy(float)
+    exposure = counted_exposures(counts, share, DRAWS, study.stream("counted"))
     items = frame.drop_duplicates("item")[["item", "concept"]].rename(columns={"item": "task"})
-    share = shares(items, list(words)).loc[items["task"]]
+    of_concepts = shares(items, list(words)).loc[items["task"]]
     table = frame.drop(columns=["minimal", "task", "concept"])
     return ConceptBenchmark(
         REAL,
         bc.Responses.from_frame(table, source=answers.name),
         list(items["task"]),
-        contamination_of(exposure @ share.to_numpy().T),
+        contamination_of(exposure @ of_concepts.to_numpy().T),
         {},
     )
 
@@ -135,59 +141,6 @@ def shares(concepts: pd.DataFrame, known: list[str]) -> pd.DataFrame:
             f"study: no exposure is known of the concepts {named}; known are {others}"
         )
     return counts.div(counts.sum(axis=1), axis=0).reindex(columns=known, fill_value=0.0)
-
-
-def given_exposures(
-    mean: np.ndarray, sd: np.ndarray, draws: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw exposures that are given with their standard deviations, dims (draw, concept)."""
-    mean, sd = np.asarray(mean, dtype=float), np.asarray(sd, dtype=float)
-    possible = (mean > 0) & (mean < 1) & (sd > 0) & (sd**2 < mean * (1 - mean))
-    if not possible.all():
-        worst = int(np.flatnonzero(~possible)[0])
-        raise bc.UsageError(
-            f"exposures: concept {worst + 1} has mean {mean[worst]:g} and standard deviation"
-            f" {sd[worst]:g}; allowed are means between 0 and 1, and deviations above 0 and below"
-            " sqrt(mean × (1 − mean))"
-        )
-    size = mean * (1 - mean) / sd**2 - 1
-    return rng.beta(mean * size, (1 - mean) * size, size=(draws, len(mean)))
-
-
-def counted_exposures(
-    counts: np.ndarray, share: float, draws: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw exposures that follow from counts in a sampled corpus, dims (draw, concept)."""
-    counts = np.asarray(counts)
-    if not 0 < share <= 1 or (counts < 0).any():
-        raise bc.UsageError(
-            f"exposures: got counts from {counts.min()} and a share of {share:g}; allowed are"
-            " counts of 0 or more and shares above 0 up to 1"
-        )
-    documents = rng.gamma(counts + 0.5, 1 / share, size=(draws, len(counts)))
-    logs = np.log1p(documents)
-    return logs / logs.max(axis=1, keepdims=True)
-
-
-def documents_with(corpus: Path, words: dict[str, list[str]]) -> np.ndarray:
-    """Return in how many documents each concept is met: any of its words stands there."""
-    counts, broken = np.zeros(len(words), dtype=int), []
-    for number, line in enumerate(corpus.read_bytes().splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)["text"]
-        except (ValueError, KeyError, TypeError):
-            text = None
-        if not isinstance(text, str):
-            broken.append(f"{corpus}: line {number}: is no JSON object with a 'text'")
-            continue
-        there = set("".join(c if c.isalnum() else " " for c in text).lower().split())
-        counts += [not there.isdisjoint(own) for own in words.values()]
-    if broken:
-        advice = "Fix these lines, or give another folder (--data)."
-        raise bc.UsageError("\n".join([*broken[:20], advice]))
-    return counts
 
 
 def covariates_of(draws: np.ndarray, benchmark: str, items: list[str]) -> pd.DataFrame:
@@ -229,15 +182,20 @@ def fitted(study: Study, posed: ConceptBenchmark) -> Iterator[tuple[str, dict[st
 
     ``exposures drawn``: one fit for each of several draws of all exposures at once, whose
     posteriors count alike. An error in a concept's exposure moves all tasks that need it
-    together, which noise of each task on its own does not.
+    together, which noise of each task on its own does not. ``exposures learnt with the answers``:
+    one fit, in which such errors are parameters.
     """
     prefix = "made" if posed.name == GENERATED else "real"
     reference = study.settings["reference"]
     table = covariates_of(posed.contamination, posed.name, posed.items)
     plain = table.drop(columns="contamination_sd")
 
-    def fit(name: str, covariates: pd.DataFrame, spec: str = "hierarchical") -> dict[str, bc.Fit]:
-        responses = posed.responses.with_contamination(bc.Covariates.from_frame(covariates))
+    def fit(
+        name: str, covariates: pd.DataFrame | bc.Covariates, spec: str = "hierarchical"
+    ) -> dict[str, bc.Fit]:
+        if isinstance(covariates, pd.DataFrame):
+            covariates = bc.Covariates.from_frame(covariates)
+        responses = posed.responses.with_contamination(covariates)
         full = f"{prefix}-{name}"
         return {full: study.fit(full, responses, spec, reference=reference)}
 
@@ -248,6 +206,20 @@ def fitted(study: Study, posed: ConceptBenchmark) -> Iterator[tuple[str, dict[st
     for number, draw in enumerate(chosen, start=1):
         drawn |= fit(f"drawn-{number}", plain.assign(contamination=posed.contamination[draw]))
     yield DRAWN, drawn
+    yield LEARNT, fit("learnt", bc.read_imputations(imputations_of(posed)), "imputed_covariate")
+
+
+def imputations_of(posed: ConceptBenchmark) -> pd.DataFrame:
+    """Return draws of contamination as a table of imputations."""
+    draws = posed.contamination[:IMPUTATIONS]
+    number = np.repeat(np.arange(len(draws)), len(posed.items))
+    return pd.DataFrame(
+        {
+            "imputation": number, "benchmark": posed.name,
+            "item": np.tile(np.array(posed.items, dtype=object), len(draws)),
+            "contamination": draws.ravel(),
+        }
+    )  # fmt: skip
 
 
 def _pooled(fits: list[bc.Fit], quantity: str) -> np.ndarray:
@@ -281,8 +253,9 @@ def _headline(table: pd.DataFrame) -> str:
     wide = {way: 100 * (rows.loc[way, "high"] - rows.loc[way, "low"]) for way in rows.index}
     return (
         f"On generated tasks the interval of overfitting is {wide[KNOWN]:.1f} points wide if"
-        f" exposures are taken as known, {wide[NOISY]:.1f} with noise of each task on its own, and"
-        f" {wide[DRAWN]:.1f} if the exposures of concepts are drawn, whose errors tasks share."
+        f" exposures are taken as known, {wide[NOISY]:.1f} with noise of each task on its own,"
+        f" {wide[DRAWN]:.1f} if the exposures of concepts, whose errors tasks share, are drawn"
+        f" without the answers, and {wide[LEARNT]:.1f} if they are learnt with them."
     )
 
 

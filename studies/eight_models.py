@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 import bayescontam as bc
+from bayescontam.arc.exposures import contamination_of
 from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.draws import RepeatedFits
 from bayescontam.published.findings import PictureData, TableData
@@ -16,7 +17,6 @@ from bayescontam.published.study import Study
 
 from ._common import (
     compositions,
-    contamination_of,
     coverage,
     draw_exposures,
     fit_rows,

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
+from bayescontam.arc.exposures import contamination_of
 from bayescontam.published.draws import accuracies
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
@@ -17,7 +18,6 @@ from ._common import (
     FEWEST,
     MOST,
     TAILS,
-    contamination_of,
     draw_exposures,
     mean_and_interval,
     percent,

@@ -266,11 +266,13 @@ class JaxSampler:
 def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sampler:
     """Return an engine by name."""
     require_engine(name)
-    exposure = make_design(spec, first).exposure
+    design = make_design(spec, first)
     repeated = bool((first.frame["n_trials"] > 1).any())
-    # What summed-out contaminations are, and how they go with repeated trials, is worked
+    # What uncertain contaminations are, and how summed-out ones go with repeated trials, is worked
     # out from the table when the model is built.
-    if exposure is not None and (moving or (repeated and spec.likelihood.has_model_by_item)):
+    unsure = design.exposure is not None or design.shared is not None
+    mixed = design.exposure is not None and repeated and spec.likelihood.has_model_by_item
+    if mixed or (unsure and moving):
         return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
     kinds: dict[str, Any] = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
     sampler: Sampler = kinds[name](ReusableModel(spec, first, moving))

@@ -11,9 +11,9 @@ import xarray as xr
 from pymc.pytensorf import reseed_rngs
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.variable import RandomGeneratorSharedVariable
-from scipy.special import expit, logit
 
 from bayescontam._types import FloatArray
+from bayescontam.arc.exposures import contamination_of
 from bayescontam.calibration.posterior_sbc import Observed
 from bayescontam.calibration.quantities import Key, as_dataset, measure
 from bayescontam.calibration.study import Cell, Plan, fixed_values, validate_fixed_parameters
@@ -55,17 +55,6 @@ def compositions(tasks: int, rng: np.random.Generator) -> FloatArray:
     count = rng.integers(FEWEST, MOST + 1, size=(tasks, 1))
     share: FloatArray = (order < count) / count
     return share
-
-
-def contamination_of(exposure: FloatArray) -> FloatArray:
-    """Return the contamination of tasks by the mean exposure of their concepts.
-
-    >>> contamination_of(np.array([0.5, 0.7])).round(3).tolist()
-    [0.3, 0.538]
-    """
-    prior, slope = PRINTED["formula_prior"], PRINTED["formula_slope"]
-    contamination: FloatArray = expit(logit(prior) + slope * (exposure - 0.5))
-    return contamination
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,6 +68,7 @@ app.command("covariates", epilog=covariates.COVARIATES_EXAMPLES)(covariates.cova
 app.command("prevalence", epilog=prevalence.EXAMPLES)(prevalence.prevalence)
 app.command("evidence", epilog=evidence.EXAMPLES)(evidence.evidence)
 app.command("concepts", epilog=concepts.EXAMPLES)(concepts.concepts)
+app.command("exposures", epilog=concepts.EXPOSURES_EXAMPLES)(concepts.exposures)
 app.add_typer(duplicates.app, name="duplicates", epilog=duplicates.EXAMPLES)
 app.command("recall", epilog=duplicates.RECALL_EXAMPLES)(duplicates.recall)
 app.add_typer(lab.app, name="lab", epilog=lab.EXAMPLES)

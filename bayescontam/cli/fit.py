@@ -19,6 +19,7 @@ from bayescontam.cli.options import (
     EngineName,
     FitFile,
     Format,
+    ImputationsFile,
     LevelOfFit,
     OnMissing,
     OnScale,
@@ -62,6 +63,7 @@ FIT_EXAMPLES = examples(
     "bayescontam fit responses.csv --out fit.nc",
     "bayescontam fit responses.csv --covariates scan.parquet --model positive -o fit.nc",
     'bayescontam fit arc.csv --model concepts --where "not minimal" --seed 1 -o arc.nc',
+    "bayescontam fit arc.csv --imputations imputations.parquet -o arc.nc",
     then="Then: bayescontam summary fit.nc; bayescontam report fit.nc --out report.html",
 )
 UPDATE_EXAMPLES = examples(
@@ -97,6 +99,7 @@ def fit(
         ),
     ] = "auto",
     covariates: CovariatesFile = None,
+    imputations: ImputationsFile = None,
     missing_contamination: OnMissing = "error",
     contamination_scale: OnScale = "share",
     released: Released = None,
@@ -176,7 +179,7 @@ def fit(
 ) -> None:
     """Fit a model spec to a table of responses, check the fit and save it."""
     # Before minutes of sampling, not after.
-    check_file(out, responses, covariates, model, released, cutoff)
+    check_file(out, responses, covariates, imputations, model, released, cutoff)
     with stage(not quiet, f"reading {printable(responses)}"):
         from bayescontam.inference import pipeline
         from bayescontam.model.auto import choose_spec
@@ -184,7 +187,7 @@ def fit(
         table = given_table(
             responses, covariates, missing_contamination, contamination_scale,
             dates_of(released, cutoff, clean_margin), clean or (),
-            where, sum_repeats, drop_missing,
+            where, sum_repeats, drop_missing, imputations,
         )  # fmt: skip
         spec, table = choose_spec(model, table, clean or ())
     print_notes(table.notes)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Exit, Option
 
@@ -65,6 +65,13 @@ Strict = Annotated[bool, Option("--strict", help="Exit with status 3 if a check 
 CovariatesFile = Annotated[
     Path | None,
     in_data(help="Table of covariates: benchmark, item, contamination, and model if it differs."),
+]
+ImputationsFile = Annotated[
+    Path | None,
+    in_data(
+        help="Instead: table of imputations of contamination, whose uncertainty items share:"
+        " imputation, benchmark, item, contamination ('concepts' writes one)."
+    ),
 ]
 Released = Annotated[
     str | None,
@@ -163,12 +170,16 @@ def given_table(
     where: str | None,
     sum_repeats: bool,
     drop_missing: bool,
+    imputations: Path | None = None,
 ) -> "Responses":
     """Return the table of responses that the options of 'fit' and 'advise' describe."""
+    from bayescontam.data.imputations import read_imputations
     from bayescontam.data.responses import given_responses, read_responses
 
+    if covariates is not None and imputations is not None:
+        raise UsageError("--imputations and --covariates: give one of them")
     # A scale is that of the covariates where these are given, else of the responses.
-    of_covariates = covariates is not None
+    of_covariates = covariates is not None or imputations is not None
     table = read_responses(
         responses,
         sum_repeats=sum_repeats,
@@ -177,8 +188,11 @@ def given_table(
         contamination_scale="share" if of_covariates else contamination_scale,
     )
     scale = contamination_scale if of_covariates else "share"
+    given: Any = covariates
+    if imputations is not None:
+        given, scale = read_imputations(imputations, contamination_scale=scale), "share"
     return given_responses(
-        table, covariates, missing_contamination, scale, dates=dates, clean=tuple(clean)
+        table, given, missing_contamination, scale, dates=dates, clean=tuple(clean)
     )
 
 

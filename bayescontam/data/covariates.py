@@ -9,7 +9,13 @@ import pandas as pd
 
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
-from bayescontam.data.measures import MEASURES, Scale, load_measured, read_measures
+from bayescontam.data.measures import (
+    MEASURES,
+    Scale,
+    load_measured,
+    read_measures,
+    shared_columns,
+)
 from bayescontam.data.validation import (
     MISSING,
     FaultList,
@@ -134,6 +140,12 @@ class Covariates:
             flag_near_duplicates(clean[name], name, faults)
         advice = "give it, or remove the row or the column"
         clean |= read_measures(table, faults, advice, contamination_scale)
+        if "imputation" in table.columns:
+            faults.add(
+                "is that of imputations, which 'fit --imputations' and read_imputations read; give"
+                " the file there, or remove the column",
+                "imputation",
+            )
         if "p_duplicate_sd" in table.columns and "p_duplicate" not in table.columns:
             faults.add("is of no use without a column 'p_duplicate'; add it", "p_duplicate_sd")
         if set(_NEEDED) <= set(table.columns):
@@ -148,6 +160,7 @@ class Covariates:
         """Return responses with these covariates; see `Responses.with_contamination`."""
         check_choice("missing", missing, Missing)
         columns = [name for name in MEASURES if name in self.frame.columns]
+        columns += shared_columns(self.frame.columns)
         if taken := [name for name in columns if name in responses.columns]:
             raise UsageError(
                 f"{printable(source)}: has {join_list(taken)} already, and so have "

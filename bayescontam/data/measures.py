@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +26,9 @@ MEASURES = {"contamination": 1.0, "contamination_sd": None, "p_duplicate": 1.0}
 MEASURES |= {"p_duplicate_sd": None}
 """Number columns about contamination, with their highest value; the lowest is 0."""
 
+_SHARED = re.compile(r"shared_[1-9]\d*")
+"""Names of columns by which uncertain contaminations move together, see `read_imputations`."""
+
 type Scale = Literal["share", "percent", "count"]
 """What contamination is given as: see `read_measures`."""
 # Extra columns become numbers only if nothing is lost: 007 and 20-digit ids stay text.
@@ -36,6 +39,15 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 _GROUPED = re.compile(r"[1-9]\d{0,2}([.,]\d{3})+", re.ASCII)
 _NAMES = ("model", "benchmark", "item")
 _COUNTS = ("correct", "n_correct", "n_trials")
+
+
+def shared_columns(names: Iterable[Any]) -> list[str]:
+    """Return the columns by which uncertain contaminations move together.
+
+    >>> shared_columns(["item", "shared_1", "shared", "shared_2"])
+    ['shared_1', 'shared_2']
+    """
+    return [name for name in map(str, names) if _SHARED.fullmatch(name)]
 
 
 def with_point(cell: Any) -> Any:

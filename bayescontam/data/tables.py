@@ -201,6 +201,13 @@ def read_table(path: str | os.PathLike[str]) -> pd.DataFrame:
     return load_table(path).frame
 
 
+def given_table(given: str | os.PathLike[str] | pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Return a table, or that of a file, and its name in messages."""
+    if isinstance(given, pd.DataFrame):
+        return given, "DataFrame"
+    return read_table(given), os.fspath(given)
+
+
 def load_table(path: str | os.PathLike[str]) -> RawTable:
     """Read a table from a file as it stands."""
     file = Path(path)

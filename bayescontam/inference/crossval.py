@@ -126,7 +126,8 @@ class RefitData:
         """Hash of the table of a design without an exposure: keys of stored refits have it."""
         parts = []
         for field in fields(self.design):
-            if field.name in ("whole", "like", "centring"):  # which follow from the table
+            # The first follow from the table, and fits that have the last are not made again.
+            if field.name in ("whole", "like", "centring", "shared"):
                 continue
             value = getattr(self.design, field.name)
             if field.name == "lineage":

@@ -202,7 +202,7 @@ def _judged(
         "item_effects": stored_items(draws, known, built, positions.items, options.store_all),
         **standard_groups(draws, prior, posterior, built, positions, seed),
         "item_fit": item_fit(draws, built),
-        "exposure": stored_exposure(built.design, moments),
+        "exposure": stored_exposure(built.design, draws, moments),
     }
     groups |= {name: group for name, group in others.items() if group is not None}
     return groups | stored_table(built.design), positions, own

@@ -75,6 +75,8 @@ class Draws:
     # dims (draw, model × benchmark); see `bayescontam.model.effects`
     psi: FloatArray | None = None
     alpha_pair: FloatArray | None = None  # dims (draw, model × benchmark)
+    # dims (draw, factor): what moves contaminations that are not known, together
+    shared: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.theta)

@@ -32,6 +32,7 @@ MOST_RESPONSES = 1_000_000
 MOST_GROUPS = 10
 """Groups that the items of a benchmark are split into where ability is reported by groups."""
 SD_SHARE = 0.5
+LOADINGS = ((0.8, 0.0, 0.5, 0.0), (0.0, 0.7, 0.5, 0.3))  # by factor and item, in turn
 """Standard deviation of a made-up contamination, as a share of the largest possible."""
 GUESSES = (0.25, 0.1)
 """Accuracies of blind guessing of made-up items, by turns."""
@@ -144,6 +145,9 @@ def make_example(spec: ModelSpec, layout: ExampleLayout, rng: np.random.Generato
         "contamination_sd": SD_SHARE * largest_sd,
         "p_duplicate": contamination,
     }
+    if spec.contamination.exposure == "shared":
+        for k, part in enumerate(map(np.array, LOADINGS), start=1):
+            columns[f"shared_{k}"] = part[(benchmark + item) % len(part)]
     if layout.p_duplicate_sd:
         columns["p_duplicate_sd"] = layout.p_duplicate_sd * largest_sd
     return Responses.from_frame(pd.DataFrame(columns), source="made-up table")

@@ -448,20 +448,29 @@ def stored_items(
     return xr.Dataset(data, coords)
 
 
-def stored_exposure(design: Design, moments: ContaminationMoments | None) -> xr.Dataset | None:
+def stored_exposure(
+    design: Design, draws: Draws, moments: ContaminationMoments | None
+) -> xr.Dataset | None:
     """Return what the fit shows about a contamination that is not known, dims (group,)."""
-    exposure = design.exposure
-    if exposure is None or moments is None:
+    exposure, shared = design.exposure, design.shared
+    if shared is not None and draws.shared is not None:
+        # A group is an item whose contamination is not known.
+        item, expected = shared.items, shared.mean
+        mean, sd = shared.moments(draws.shared)
+    elif exposure is not None and moments is not None:
+        first = exposure.first
+        item, expected = design.item[first], exposure.mean
+        mean, sd = moments.mean, moments.sd
+    else:
         return None
-    first = exposure.first
     data = {
-        "contamination": exposure.mean,
-        "posterior_mean": moments.mean,
-        "posterior_sd": moments.sd,
-        "benchmark_of_group": design.benchmark[first],
-        "item_of_group": design.item[first],
+        "contamination": expected,
+        "posterior_mean": mean,
+        "posterior_sd": sd,
+        "benchmark_of_group": design.benchmark_of_item[item],
+        "item_of_group": item,
     }
-    if exposure.pairs:
+    if exposure is not None and exposure.pairs:
         data["model_of_group"] = design.model[first]
     coords = {name: design.coords[name] for name in ("model", "benchmark", "item")}
     return xr.Dataset({name: ("group", values) for name, values in data.items()}, coords)

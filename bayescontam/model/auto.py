@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list
-from bayescontam.data.measures import guess_column
+from bayescontam.data.measures import guess_column, shared_columns
 from bayescontam.data.responses import Names, Path, Responses
 from bayescontam.data.validation import closest_name, read_numbers
 from bayescontam.errors import DataError, Fault
@@ -88,6 +88,9 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
         if "p_duplicate" in frame:
             block["exposure"] = "latent"
             blocks.append("contamination as a latent event (column 'p_duplicate')")
+        elif shared_columns(frame.columns):
+            block["exposure"] = "shared"
+            blocks.append("contamination that imputations show (columns 'shared_…')")
         elif "contamination_sd" in frame:
             block["exposure"] = "noisy"
             blocks.append("a noisy covariate (column 'contamination_sd')")

@@ -83,6 +83,7 @@ _WORDS = {
     "log_alpha": "log discrimination of item {item}",
     "kappa": "difficulty of contaminated items on {unit}",
     "gamma": "effect of difficulty on slopes",
+    "shared": "factor {factor} of what is unsure of contamination",
     "spillover": "coefficient of spillover of {model} on {unit}",
     "lambda_bar": "mean coefficient of spillover",
     "lambda_benchmark": "mean coefficient of spillover on {unit}",
@@ -148,6 +149,8 @@ def build_design(
     coords = dict(design.coords)
     if "eps" in terms:  # of what is sampled for each, if anything is
         coords["repeated"] = np.arange(design.n_single, len(design))
+    if design.shared is not None:
+        coords["factor"] = np.arange(1, design.shared.loadings.shape[1] + 1)
     if "increments" in terms:
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:

@@ -17,6 +17,7 @@ from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
 from bayescontam.model.lineage import NO_DOSE, Lineage, add_checkpoints, make_lineage
+from bayescontam.model.shared import SharedDoses, make_shared
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
@@ -125,6 +126,8 @@ class Design:
     whole: "Design | None" = None  # the table that was fitted, if this has other rows or items
     like: IntArray | None = None  # the item of `whole` that each item stands for; None: itself
     centring: Centring | None = None  # None where the model spec uses no contamination
+    # how contaminations that are not known move together; None where they do not
+    shared: SharedDoses | None = None
     lineage: Lineage | None = None  # None where the model spec has none
 
     def __len__(self) -> int:
@@ -137,7 +140,8 @@ class Design:
 
     def subset(self, rows: IntArray, item: IntArray | None = None) -> "Design":
         """Return the design of some responses, and of their items alone if `item` numbers these."""
-        # Of contaminations that are not known exactly it has the expected values alone.
+        # Of contaminations that are not known exactly it has the expected values alone, unless
+        # they are known up to factors that all items share.
         n_single = int((rows < self.n_single).sum())
         whole, taken = self.fitted_table, self._taken(_BY_RESPONSE, rows)
         part = replace(self, **taken, n_single=n_single, exposure=None, whole=whole)
@@ -147,7 +151,9 @@ class Design:
         like[item] = part.item
         items = tuple(self.items[i] for i in like)
         changed = self._taken(("benchmark_of_item", "item_guess"), like)
-        return replace(part, item=item, items=items, **changed, **self._like(like))
+        shared = None if self.shared is None else self.shared.taken(like)
+        changed |= {"shared": shared, **self._like(like)}
+        return replace(part, item=item, items=items, **changed)
 
     def _taken(self, names: tuple[str, ...], at: IntArray) -> dict[str, Any]:
         arrays = {name: getattr(self, name) for name in names}
@@ -205,6 +211,7 @@ class Design:
             contamination=contamination,
             weight=answered.ravel(),
             exposure=None,
+            shared=None,
             item_guess=None if self.item_guess is None else np.zeros(items),
             **self._like(like, level),
         )
@@ -531,6 +538,7 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         contamination=_contamination(spec, responses, frame),
         weight=n_trials * 1.0 if spec.likelihood.trials == "items" else np.ones(len(frame)),
         exposure=exposure,
+        shared=make_shared(spec, responses, frame, item),
         knots=spec.contamination.knots if spec.contamination.form == "monotone" else (),
         clean=clean_models(spec, responses, frame, responses.models),
         additive=spec.contamination.scale == "accuracy",

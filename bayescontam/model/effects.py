@@ -70,6 +70,7 @@ def add_effects(
         "kappa": _confounding(to, confounded),
         "gamma": to.variable("gamma") if "gamma" in terms else None,
         "spillover": spillover,
+        "shared": pm.Normal("shared", dims="factor") if "shared" in terms else None,
     }
 
 

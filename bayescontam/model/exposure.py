@@ -99,7 +99,7 @@ def make_exposure(
     spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: IntArray, item: IntArray
 ) -> Exposure | None:
     """Return the exposure that a model spec requests; None where all is known."""
-    if spec.contamination.exposure == "known":
+    if spec.contamination.exposure in ("known", "shared"):
         return None
     names = exposure_columns(spec, frame)
     faults = [
@@ -150,7 +150,7 @@ def _latent_weights(values: FloatArray) -> tuple[FloatArray, FloatArray | None]:
 def exposure_columns(spec: ModelSpec, frame: pd.DataFrame) -> tuple[str, ...]:
     """Return the columns that hold expected contamination and, if wanted, its deviation."""
     match spec.contamination.exposure:
-        case "known":
+        case "known" | "shared":
             return ("contamination",)
         case "noisy":
             return ("contamination", "contamination_sd")

@@ -181,7 +181,9 @@ def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> st
         "items differ in discrimination": "alpha" in terms,
         "pairs of model and benchmark differ in discrimination": "alpha_pair" in terms,
         "repeated trials have an effect of their own": "eps" in terms,
-        "contamination is not known exactly": design.exposure is not None,
+        "contamination is not known exactly": (
+            design.exposure is not None or design.shared is not None
+        ),
         "contamination adds to accuracy, not to its log-odds": design.additive,
         "answers can be guessed": can_guess(spec, design),
         "rows count different items": spec.likelihood.trials == "items",

@@ -15,8 +15,8 @@ Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
 
 ``theta`` (model × unit), ``beta``, ``psi`` and ``alpha_pair`` (model × benchmark), ``delta`` and
-``alpha`` (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), and
-``spillover`` (one, or model × benchmark). Leading axes, such as draws, stay.
+``alpha`` (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), ``shared``
+(factor), and ``spillover`` (one, or model × benchmark). Leading axes, such as draws, stay.
 """
 Data = Mapping[str, Any]  # doses of a design, under their names, that are data of a PyMC model
 NO_DATA: Data = {}
@@ -29,9 +29,16 @@ def linear_predictor(effects: Effects, design: Design, data: Data = NO_DATA) -> 
         return eta
     slope, dose = response_slopes(effects, design), _dose(effects, design, data)
     if not design.additive:
-        return eta + slope * dose
+        return eta + slope * (dose + _deviation(effects, design))
     reached = _rise(effects, design, dose_of(design, "contamination", data))
     return _between(eta + slope * (dose - reached), slope, reached)
+
+
+def _deviation(effects: Effects, design: Design) -> Any:
+    """Return by how much each response's contamination differs from what was expected of it."""
+    if design.shared is None or not _has(effects, "shared"):
+        return 0.0
+    return design.shared.offsets(effects["shared"])[..., design.item]
 
 
 def dose_of(design: Design, name: str, data: Data) -> Any:
@@ -88,7 +95,7 @@ def contamination_shift(
     slope = response_slopes(effects, design)
     reached, observed = (_rise(effects, design, d) for d in (contamination, design.contamination))
     if not design.additive:
-        return slope * (reached - observed) + aside
+        return slope * (reached - observed - _deviation(effects, design)) + aside
     clean = _without_slope(effects, design) + slope * (_dose(effects, design) - observed)
     return _between(clean + aside, slope, reached) - _between(clean, slope, observed)
 

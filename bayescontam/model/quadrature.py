@@ -102,14 +102,14 @@ def logit_normal(mean: FloatArray, sd: FloatArray) -> tuple[FloatArray, FloatArr
     low, high = np.zeros(mean.shape), np.full(mean.shape, 40.0)
     for _ in range(_STEPS):
         scale = (low + high) / 2
-        p = expit(_location(mean, scale)[..., None] + scale[..., None] * _Z)
+        p = expit(logit_location(mean, scale)[..., None] + scale[..., None] * _Z)
         less = (p - mean[..., None]) ** 2 @ _WEIGHT < wanted
         low, high = np.where(less, scale, low), np.where(less, high, scale)
     scale = np.where(sd > 0, (low + high) / 2, 0.0)
-    return _location(mean, scale), scale
+    return logit_location(mean, scale), scale
 
 
-def _location(mean: FloatArray, scale: FloatArray) -> FloatArray:
+def logit_location(mean: FloatArray, scale: FloatArray) -> FloatArray:
     """Return the location at which distributions of these scales have these means."""
     low, high = logit(mean) - 6 * scale, logit(mean) + 6 * scale
     for _ in range(_STEPS):

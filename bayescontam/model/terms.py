@@ -39,7 +39,7 @@ class Terms:
 
     # of `a`, `sigma_theta`, `sigma_mu`, `t`, `twin`, `walk`, `beta`, `u`, `v`, `w`, `increments`,
     # `spillover`, `lb`, `lk`, `lambda`, `kappa`, `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`,
-    # `alpha_pair`, `eps`
+    # `alpha_pair`, `shared`, `eps`
     entered: frozenset[str]
     # symbol and reason for each effect that the spec has and the data cannot carry
     left_out: tuple[tuple[str, str], ...]
@@ -132,6 +132,9 @@ def _doses(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
     block = spec.contamination
     if block.form == "monotone":
         yield "increments", None
+    if block.exposure == "shared":
+        known = "contamination is known of every item: no column moves any"
+        yield "shared", known if design.shared is None else None
     if block.spillover:
         alike = (
             "on each benchmark, mean contaminations of the models that answered it differ by less"

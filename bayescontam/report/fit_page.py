@@ -82,6 +82,7 @@ _TERMS = {
     "walk": "abilities along the checkpoints of a run",
     "kappa": "the difficulty of contaminated items",
     "gamma": "slopes that depend on difficulty",
+    "shared": "what is unsure of contamination, items together",
     "delta": "item difficulty",
     "alpha": "items that distinguish models better or worse",
     "eps": "the effect of a model on an item, shared by repeated trials",

@@ -175,11 +175,12 @@ class Contamination(Block):
     """Models known to be clean, whose slopes are zero."""
     clean_column: str = ""
     """Instead: a column of the responses, 1 for models known to be clean and 0 for others."""
-    exposure: Literal["known", "noisy", "latent"] = "known"
+    exposure: Literal["known", "noisy", "latent", "shared"] = "known"
     """What the covariate shows about the true contamination. ``"known"``: it is the column
     ``contamination``. ``"noisy"``: it has a Beta distribution of mean ``contamination`` and
     standard deviation ``contamination_sd``. ``"latent"``: it is 1 with probability ``p_duplicate``
-    and 0 otherwise."""
+    and 0 otherwise. ``"shared"``: its log-odds move by the columns ``shared_1``, ``shared_2``, …
+    times factors that all items share, so that its expectation is ``contamination``."""
 
     @model_validator(mode="after")
     def _knots_rise(self) -> Self:

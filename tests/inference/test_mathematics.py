@@ -28,6 +28,8 @@ def test_every_parameter_of_the_model_is_explained(name):
         p_duplicate=frame["contamination"] * (1 + models) / 3,
         p_duplicate_sd=0.01,
     )
+    if name == "imputed_covariate":  # imputations are of items
+        frame = frame.assign(contamination=0.1 + 0.02 * frame["item"].factorize()[0], shared_1=0.1)
     spec = load_model(name)
     variables = {v.name for v in build(spec, Responses.from_frame(frame)).model.free_RVs}
     # Variables that stand for a sum of which the mathematics name the last part.

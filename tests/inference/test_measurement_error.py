@@ -17,7 +17,7 @@ from bayescontam.model.quadrature import logit_normal
 from bayescontam.model.transforms import LinearisedEstimate, rough_logits
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.support.model_points import coordinates, prior_point
+from tests.support.model_points import coordinates, log_density, prior_point
 from tests.support.simulated_responses import simulate
 
 
@@ -38,13 +38,6 @@ def latent(frame: pd.DataFrame, text: str = "") -> BuiltModel:
         f"summary = 'x'\n[contamination]\nexposure = 'latent'\n{text}", "mine.toml"
     )
     return build(spec, Responses.from_frame(frame))
-
-
-def log_density(model: pm.Model, names: list[str], point: dict[str, np.ndarray]) -> float:
-    """Return the joint density of named variables, in their own coordinates."""
-    values, _ = coordinates(model, point)
-    of = [model[n] for n in names]
-    return float(model.compile_logp(vars=of, jacobian=False, mode="FAST_COMPILE")(values))
 
 
 def predictor(b: BuiltModel, point: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

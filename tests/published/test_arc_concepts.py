@@ -1,6 +1,5 @@
 """ARC concepts: generated answers follow their truth, counts follow their words."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from studies.arc_concepts import (
     GENERATED,
     ConceptBenchmark,
     diluted,
-    documents_with,
     extrapolated,
     generated_benchmark,
     real_benchmark,
@@ -92,22 +90,6 @@ def test_a_concept_without_exposure_is_refused() -> None:
         shares(concepts, ["Copy", "Order"])
     concepts = concepts.replace("Ordr", "Order")
     assert shares(concepts, ["Order", "Copy"]).to_numpy().tolist() == [[0, 1], [0.5, 0.5]]
-
-
-def test_a_document_counts_once_for_each_concept_whose_word_it_has(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl"
-    texts = ["Above, above and below!", "Sorted: ORDER", "nothing", "disorder above"]
-    path.write_text("\n".join(json.dumps({"text": text}) for text in texts))
-    words = {"AboveBelow": ["above", "below"], "Order": ["order", "sorted"], "Copy": ["copy"]}
-    assert documents_with(path, words).tolist() == [2, 1, 0]
-
-
-def test_lines_without_a_text_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text('{"text": "above"}\n{"text": 3}\n{"te\n')
-    problem = "is no JSON object with a 'text'"
-    with pytest.raises(UsageError, match=rf"line 2: {problem}(?s:.*)line 3: {problem}"):
-        documents_with(path, {"AboveBelow": ["above"]})
 
 
 def test_all_items_of_a_concept_share_its_exposure(study: Study) -> None:

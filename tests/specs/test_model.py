@@ -17,8 +17,8 @@ from bayescontam.specs.registry import load_model, shipped_folder, shipped_model
 SHORT = 'summary = "x"\n'
 SHIPPED = (
     "ability", "additive", "aggregated", "anchored", "anchored_by_pair", "concepts",
-    "hierarchical", "interaction", "latent_duplicate", "monotone", "noisy_covariate", "positive",
-    "single", "spillover", "twins", "two_parameter",
+    "hierarchical", "imputed_covariate", "interaction", "latent_duplicate", "monotone",
+    "noisy_covariate", "positive", "single", "spillover", "twins", "two_parameter",
 )  # fmt: skip
 
 

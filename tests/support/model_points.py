@@ -34,3 +34,10 @@ def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, fl
 def evaluate(expressions, given):
     """Evaluate expressions with random variables replaced by numbers."""
     return [np.asarray(e.eval(mode="FAST_COMPILE")) for e in clone_replace(expressions, given)]
+
+
+def log_density(model: pm.Model, names: list[str], point: dict[str, np.ndarray]) -> float:
+    """Return the joint density of named variables, in their own coordinates."""
+    values, _ = coordinates(model, point)
+    of = [model[n] for n in names]
+    return float(model.compile_logp(vars=of, jacobian=False, mode="FAST_COMPILE")(values))

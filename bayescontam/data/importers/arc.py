@@ -14,7 +14,7 @@ from bayescontam._bounds import Bounds
 from bayescontam._optional import require
 from bayescontam._text import join_list, printable
 from bayescontam.data.jsonl import json_object
-from bayescontam.data.tables import read_table
+from bayescontam.data.tables import given_table
 from bayescontam.errors import DataError, Fault, UsageError
 
 type Grid = list[list[int]]  # rows of colours
@@ -166,9 +166,9 @@ def concept_of(task: str, folder: str) -> tuple[str, bool]:
     return task.removesuffix("Minimal") if minimal else folder.rsplit("/", 1)[-1], minimal
 
 
-def read_concepts(path: str | os.PathLike[str], tasks: ArcTasks) -> pd.DataFrame:
+def read_concepts(concepts: str | os.PathLike[str] | pd.DataFrame, tasks: ArcTasks) -> pd.DataFrame:
     """Read which concepts each task needs."""
-    table, file = read_table(path), os.fspath(path)
+    table, file = given_table(concepts)
     absent = [name for name in _NEEDED if name not in table]
     if absent:
         raise DataError([Fault(file, f"no column '{absent[0]}'; needed are task and concept")])
