@@ -12,6 +12,7 @@ from bayescontam.data.importers.arc import Grid, grid_problem
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _UNFINISHED = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 _ANSWER = re.compile(
     r"\b(?:final|answers?|outputs?|results?|solution|predict(?:ion|ed)|attempt)\b", re.IGNORECASE
@@ -22,6 +23,22 @@ _IS_INPUT = re.compile(
     re.IGNORECASE,
 )
 _OF_EXAMPLES = re.compile(r"\b(?:examples?|training|train|demonstrations?)\b", re.IGNORECASE)
+_ANSWER_LINE = re.compile(
+    r"[\s*_#>`-]*(?:(?:so|and|the|my|final|test|predicted|correct)\s+)*"
+    r"(?:output|answer|result|solution|prediction)(?:\s+grid)?(?:\s+is)?[\s*_`]*[:=][\s*_`]*"
+    r"(?:(?P<row>\d(?:[\s,]*\d)*)|\[\s*(?P<list>\d(?:[\s,]*\d)*),?\s*\])[\s*_`.]*",
+    re.IGNORECASE,
+)
+"""A label and a row in one line."""
+_APPLIED = re.compile(
+    r"\bappl(?:ying|ied)\b[^.:]*\b(?:to|on)\b[^.:]*\binputs?(?:\s+grid)?(?:\s+\d+)?"
+    r"(?:,?\s+(?:(?:this|that|it|which|we|I)\s+)?(?:gives?|yields?|produces?|get|obtain))?"
+    r"[\s*_`]*:[\s*_`]*",
+    re.IGNORECASE,
+)
+"""A label such as "Applying the rule to the test input:", below which the answer may be."""
+_NOT_THIS = re.compile(r"\b(?:following|next)\b", re.IGNORECASE)
+_LONGEST_LABEL = 200  # characters
 _BETWEEN = re.compile(r"\n|;|(?<=[\])}])[ \t]*,?[ \t]*(?=[\[({])")
 """What ends a row: the end of a line, a semicolon, or brackets that close and open."""
 _REMARK = re.compile(
@@ -32,7 +49,7 @@ _REMARK = re.compile(
 """Words beside a grid after which it may not be whole."""
 _NESTED = re.compile(r"[\[(]\s*[\[(]")
 _PIPED = re.compile(r"(?<!\S)\|(?:\d+\|)+(?![^\s.,])")
-_LABEL = re.compile(r"\s*(?:row|line|r)?\s*(\d+)\s*[:.)]\s+(?=\S)", re.IGNORECASE)
+_LABEL = re.compile(r"\s*(?:(?:row|line|r)\s*)?(\d+)\s*[:.)]\s+(?=\S)", re.IGNORECASE)
 _ROW = re.compile(r"[\s\[\](){}|,'\"]*\d[\d\s\[\](){}|,'\"]*\.?\s*")
 _FRAME = re.compile(r"[\s\[\](){},]+|[\s|+:=-]*[-=][\s|+:=-]*")
 _DOTS = re.compile(r"\.\.\.|…")
@@ -66,12 +83,13 @@ def read_reply(text: str) -> Reply:
     r"""Read the grid that a reply answers with.
 
     Grids may be nested lists with or without commas, rows of digits with or without brackets,
-    separators, labels and code fences, or ``|012|345|``, with prose around them. What a model
-    thought before (``<think>``) does not count, nor do grids that are labelled as input. Among
-    several grids the one after the last word such as "output" or "answer" counts. Several grids
-    without such a word, two side by side, rows of different lengths, a line among the rows that
-    is none, a remark such as "and so on" below, or an end within the grid make a reply
-    unreadable.
+    separators, labels and code fences, or ``|012|345|``, with prose around them; one row may
+    stand beside its label at the end (``Output: [2 1 0]``). What a model thought before
+    (``<think>``) does not count, nor do grids that are labelled as input, unless the reply ends
+    with one below words such as "Applying the rule to the test input:". Among several grids the
+    one after the last word such as "output" or "answer" counts. Several grids without such a
+    word, two side by side, rows of different lengths, a line among the rows that is none, a
+    remark such as "and so on" below, or an end within the grid make a reply unreadable.
 
     Parameters
     ----------
@@ -100,12 +118,13 @@ def read_reply(text: str) -> Reply:
     text = "\n".join(unicodedata.normalize("NFKC", text).lstrip("\ufeff").splitlines())
     if "\n" not in text.strip() and "\\n" in text:
         text = text.replace("\\n", "\n")
-    text = _THINKING.sub("\n", text)
+    text = without_thoughts(text)
     if open_ := _UNFINISHED.search(text):
         return Reply(None, f"ends within {open_[0]}")
     if sum(bool(_FENCE.match(line)) for line in text.split("\n")) % 2:
         return Reply(None, "ends within a code fence")
-    blocks = [block for block in _blocks(text) if not _is_input(text, block)]
+    found = _blocks(text)
+    blocks = [block for block in found if not _is_input(text, block)] or _at_end(text, found)
     if not blocks:
         return Reply(None, "holds no grid, or none but inputs")
     marks = [
@@ -121,6 +140,44 @@ def read_reply(text: str) -> Reply:
     return Reply(after[0].grid, after[0].problem)
 
 
+def without_thoughts(text: str) -> str:
+    """Return a reply without what a model thought before."""
+    text = _THINKING.sub("\n", text)
+    # Some servers leave out the mark that opens the thoughts.
+    return text[max((mark.end() for mark in _THOUGHT.finditer(text)), default=0) :]
+
+
+def _at_end(text: str, found: list[_Block]) -> list[_Block]:
+    """Return the answer with which a reply ends, if its label alone makes that likely.
+
+    It counts only where no other grid of the reply can be the answer.
+    """
+    lines = [line for line in _split(text) if re.search(r"\w", line.text)]
+    if not lines:
+        return []
+    *above, last = [line for line in lines if not _FENCE.match(line.text)] or lines
+    if row := _ANSWER_LINE.fullmatch(last.text):
+        numbers = _DIGITS.findall(row["row"] or row["list"])
+        others = filter(None, (_ANSWER_LINE.fullmatch(line.text) for line in above))
+        if any(_DIGITS.findall(each["row"] or each["list"]) != numbers for each in others):
+            return []
+        heads = [line.text for line in above[-2:]]
+        restated = heads and _INPUT.search(heads[-1]) and not re.search(r"(?i)\btest\b", heads[-1])
+        if restated or any(map(_OF_EXAMPLES.search, heads)):
+            return []
+        # From behind the label on, which is then the last word for the answer.
+        start = last.start + max(row.start("row"), row.start("list"))
+        return [_checked(start, last.end, [numbers])]
+    if not found or re.search(r"\w", text[found[-1].end :]):
+        return []
+    label = _label(text, found[-1])
+    applied = len(label) <= _LONGEST_LABEL and _APPLIED.search(label)
+    if not applied or applied.end() < len(label) or _NOT_THIS.search(label):
+        return []
+    restated = any(block.grid == found[-1].grid for block in found[:-1])
+    return [] if restated or _OF_EXAMPLES.search(label) else found[-1:]
+
+
 def _clause(text: str, at: int) -> str:
     """Return the sentence, or the line, in which a place of a text is."""
     start = max(text.rfind(end, 0, at) for end in ("\n", ". ")) + 1
@@ -130,12 +187,16 @@ def _clause(text: str, at: int) -> str:
 
 def _is_input(text: str, block: _Block) -> bool:
     """Return whether the last words before a grid call it an input, and not an answer to one."""
-    lines = [line for line in text[: block.start].split("\n") if _WORD.search(line)]
-    label = lines[-1] if lines else ""
-    label = label.rsplit(". ", 1)[-1]
+    label = _label(text, block)
     if _IS_INPUT.match(label):
         return True
     return bool(_INPUT.search(label)) and not _ANSWER.search(label)
+
+
+def _label(text: str, block: _Block) -> str:
+    """Return the last sentence, or line, before a grid."""
+    lines = [line for line in text[: block.start].split("\n") if _WORD.search(line)]
+    return lines[-1].rsplit(". ", 1)[-1] if lines else ""
 
 
 def _blocks(text: str) -> list[_Block]:
@@ -261,7 +322,7 @@ class _Line:
 
     @property
     def is_row(self) -> bool:
-        return bool(_ROW.fullmatch(_LABEL.sub("", self.text, count=1)))
+        return bool(_ROW.fullmatch(_unlabelled(self.text)))
 
     @property
     def is_frame(self) -> bool:
@@ -270,6 +331,8 @@ class _Line:
 
     def is_spoilt(self, row: list[str]) -> bool:
         """Return whether it may be a row like this one, but cannot be read as one."""
+        if _ANSWER_LINE.fullmatch(self.text):
+            return True
         if _FENCE.match(self.text) or self.is_frame or self.is_row:
             return False
         text = _SIZE.sub("", self.text)
@@ -293,6 +356,12 @@ class _Line:
         return bool(gaps) and max(gaps) >= _GAP and min(gaps) < max(gaps)
 
 
+def _unlabelled(text: str) -> str:
+    """Return a line without the number of the row with which it begins."""
+    label = _LABEL.match(text)
+    return text[label.end() :] if label else text
+
+
 def _like(cells: list[str], row: list[str]) -> bool:
     """Return whether cells of a line look like a row of as many."""
     if len(row) > 1:
@@ -301,12 +370,17 @@ def _like(cells: list[str], row: list[str]) -> bool:
     return same or bool(_DIGITS.search(cells[0]))
 
 
-def _lines(text: str) -> Iterator[_Block]:
-    """Find rows of digits, one a line; a semicolon ends a line too."""
+def _split(text: str) -> list[_Line]:
     lines, start = [], 0
     for end in (*_BETWEEN.finditer(text), None):
         lines.append(_Line(start, text[start : end.start() if end else len(text)]))
         start = end.end() if end else start
+    return lines
+
+
+def _lines(text: str) -> Iterator[_Block]:
+    """Find rows of digits, one a line; a semicolon ends a line too."""
+    lines = _split(text)
     runs: list[list[int]] = []  # numbers of the lines of each run of rows
     for number, line in enumerate(lines):
         if line.is_row:
@@ -342,7 +416,7 @@ def _of_run(run: list[int], lines: list[_Line]) -> Iterator[_Block]:
     fenced = first > 0 and bool(_FENCE.match(lines[first - 1].text))
     texts = [lines[k].text for k in run]
     labels = [_LABEL.match(each) for each in texts]
-    rows = [_DIGITS.findall(_LABEL.sub("", each, count=1)) for each in texts]
+    rows = [_DIGITS.findall(_unlabelled(each)) for each in texts]
     above = next((line.text for line in reversed(lines[:first]) if not line.blank), "")
     labelled = bool(_ANSWER.search(above)) and above.rstrip(" *_").endswith(":")
     bare = len(run) == 1 and len(rows[0]) == 1 and "[" not in texts[0]
