@@ -11,6 +11,10 @@ from .data.covariates import (
 )
 from .data.dates import Dates as Dates
 from .data.imputations import read_imputations as read_imputations
+from .arc.answering import (
+    ArcAnswers as ArcAnswers,
+    answer_arc as answer_arc,
+)
 from .arc.concepts import detect_concepts as detect_concepts
 from .arc.exposures import (
     impute_contamination as impute_contamination,

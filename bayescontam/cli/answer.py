@@ -7,9 +7,28 @@ from typing import Annotated
 from typer import Option, Typer
 
 from bayescontam._files import write_text
+from bayescontam._progress import stage
 from bayescontam._text import printable
+from bayescontam.cli.calls import (
+    ADDRESS,
+    API_KEY,
+    MODEL,
+    ApiKeyEnv,
+    CacheFolder,
+    Concurrency,
+    Effort,
+    ExtraBody,
+    MaxCalls,
+    MaxOutputTokens,
+    MaxTokensTotal,
+    Retries,
+    Temperature,
+    Timeout,
+    endpoint_of,
+)
 from bayescontam.cli.options import ArcTasks, Quiet, check_file, examples
-from bayescontam.cli.terminal import print_lines
+from bayescontam.cli.terminal import print_lines, quoted, resumable
+from bayescontam.errors import UsageError
 
 EXAMPLES = examples(
     "bayescontam answer arc-baseline arc-agi-1-evaluation --out baseline.json",
@@ -47,4 +66,86 @@ def arc_baseline(
             " they are right, importing shows.",
             f"Wrote {printable(out)}",
         ]
+    )
+
+
+@app.command(
+    "arc",
+    epilog=examples(
+        "bayescontam answer arc conceptarc --base-url http://localhost:8000/v1 --model qwen3"
+        " --out qwen3.jsonl",
+        "bayescontam answer arc arc-agi-2-evaluation --base-url https://api.openai.com/v1\n"
+        "--model gpt-5-mini --temperature default --attempts 3 --max-calls 500"
+        " --out gpt-5-mini.jsonl",
+        then="Interrupted, or the budget reached? Run the same command again: replies are stored."
+        " Then: bayescontam import arc-predictions qwen3.jsonl --tasks conceptarc"
+        " --out responses.csv",
+    ),
+)
+def arc(
+    tasks: ArcTasks,
+    base_url: Annotated[str, Option(help=ADDRESS)],
+    model: Annotated[str, Option(help=MODEL)],
+    out: Annotated[
+        Path, Option("--out", "-o", help="Replies to write (.jsonl); replaced if it exists.")
+    ],
+    attempts: Annotated[int, Option(help="Most attempts at a test input; a right one ends.")] = 1,
+    feedback: Annotated[
+        bool,
+        Option(
+            "--feedback/--no-feedback",
+            help="Whether the model reads that an attempt was wrong before the next one;"
+            " if not, attempts are independent, at a temperature above 0.",
+        ),
+    ] = True,
+    prompt: Annotated[
+        Path | None, Option(help="Text file with another instruction; default: the package's.")
+    ] = None,
+    name: Annotated[
+        str | None, Option(help="Name of the solver in the file; default: the model's.")
+    ] = None,
+    concurrency: Concurrency = 8,
+    max_calls: MaxCalls = None,
+    max_tokens_total: MaxTokensTotal = None,
+    timeout: Timeout = 300.0,
+    retries: Retries = 5,
+    cache: CacheFolder = None,
+    api_key_env: ApiKeyEnv = API_KEY,
+    max_output_tokens: MaxOutputTokens = None,
+    effort: Effort = None,
+    extra_body: ExtraBody = "",
+    temperature: Temperature = "0",
+    quiet: Quiet = False,
+) -> None:
+    """Have a language model solve ARC tasks; its replies are stored, and scored when imported."""
+    if out.suffix.lower() != ".jsonl":
+        raise UsageError(f"--out {printable(out)}: give a name that ends with .jsonl")
+    check_file(out, tasks, prompt)
+    endpoint = endpoint_of(
+        base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
+        concurrency=concurrency, extra_body=extra_body, temperature=temperature,
+        max_output_tokens=max_output_tokens, effort=effort,
+    )  # fmt: skip
+    with stage(not quiet, "reading tasks and stored replies"):
+        from bayescontam.arc.answering import ArcSession
+
+        session = ArcSession.of(
+            tasks, endpoint, attempts=attempts, feedback=feedback, prompt=prompt, name=name,
+            cache=cache or out.parent / "judge-cache", max_calls=max_calls,
+            max_tokens=max_tokens_total,
+        )  # fmt: skip
+    if not quiet:
+        print_lines([session.plan()])
+    with resumable("replies"):
+        session.run(progress=not quiet)
+    found = session.answers()
+    found.write(out)
+    if quiet:
+        return
+    print_lines(found.notes)
+    print_lines([f"Wrote {len(found.rows):,} replies to {printable(out)}. Next:"])
+    guesses = f" --guesses {attempts}"
+    print(
+        f"bayescontam import arc-predictions {quoted(out)} --tasks {quoted(Path(tasks))}{guesses}"
+        " --out responses.csv"
     )

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import BadParameter, Option
 
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
@@ -45,6 +45,22 @@ CacheFolder = Annotated[
 ]
 
 
+def _temperature(text: str) -> str:
+    """Return what was given, if it is a number or the word for the model's own."""
+    if text != _OWN:
+        try:
+            float(text)
+        except ValueError as error:
+            raise BadParameter(f"'{text}' is neither a number nor '{_OWN}'") from error
+    return text
+
+
+_OWN = "default"
+Temperature = Annotated[
+    str, in_calls(help=f"0 to 2, or '{_OWN}': the model's own.", callback=_temperature)
+]
+
+
 def endpoint_of(
     base_url: str,
     model: str,
@@ -54,7 +70,7 @@ def endpoint_of(
     retries: int,
     concurrency: int,
     extra_body: str = "",
-    temperature: float | None = None,
+    temperature: float | str | None = None,
     max_output_tokens: int | None = None,
     effort: str | None = None,
 ) -> "Endpoint":
@@ -80,6 +96,8 @@ def endpoint_of(
         extra["reasoning_effort"] = effort.strip()
     if max_output_tokens is not None and max_output_tokens < 1:
         raise UsageError(f"--max-output-tokens {max_output_tokens}: allowed is 1 or more")
+    if isinstance(temperature, str):
+        temperature = None if temperature == _OWN else float(temperature)
     return Endpoint(
         base_url, model, api_key=api_key, temperature=temperature, timeout=timeout,
         retries=retries, concurrency=concurrency, max_tokens=max_output_tokens, extra=extra,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, BadParameter, Option, Typer
+from typer import Argument, Option, Typer
 
 from bayescontam._text import printable
 from bayescontam.cli.calls import (
@@ -19,9 +19,9 @@ from bayescontam.cli.calls import (
     MaxOutputTokens,
     MaxTokensTotal,
     Retries,
+    Temperature,
     Timeout,
     endpoint_of,
-    in_calls,
 )
 from bayescontam.cli.choice import (
     PAIRS,
@@ -138,16 +138,6 @@ def import_(
     print(f"Wrote {printable(out)} ({done.total:,} judgements).")
 
 
-def _temperature(text: str) -> str:
-    """Return what was given, if it is a number or the word for the model's own."""
-    if text != "default":
-        try:
-            float(text)
-        except ValueError as error:
-            raise BadParameter(f"'{text}' is neither a number nor 'default'") from error
-    return text
-
-
 @app.command(
     "llm",
     epilog=examples(
@@ -203,9 +193,7 @@ def llm(
     max_output_tokens: MaxOutputTokens = None,
     effort: Effort = None,
     extra_body: ExtraBody = "",
-    temperature: Annotated[
-        str, in_calls(help="0 to 2, or 'default': the model's own.", callback=_temperature)
-    ] = "0",
+    temperature: Temperature = "0",
     quiet: Quiet = False,
 ) -> None:
     """Have a language model judge pairs; what it leaves unjudged never counts as clean."""
@@ -214,8 +202,7 @@ def llm(
 
     endpoint = endpoint_of(
         base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
-        concurrency=concurrency, extra_body=extra_body,
-        temperature=None if temperature == "default" else float(temperature),
+        concurrency=concurrency, extra_body=extra_body, temperature=temperature,
         max_output_tokens=max_output_tokens, effort=effort,
     )  # fmt: skip
     chosen = chosen_pairs(

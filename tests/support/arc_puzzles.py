@@ -1,0 +1,49 @@
+"""Small ARC tasks, and models that answer them well or badly."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.support.llm_server import Reply, Request, completion
+
+Grid = list[list[int]]
+
+
+def write_tasks(folder: Path, solutions: bool = True) -> Path:
+    """Write two tasks, of two test inputs and of one: each output is its input, mirrored."""
+    for name, tests in (
+        ("Order/turn", [[[1, 2]], [[3, 4]]]),
+        ("MinimalTasks/oneMinimal", [[[5, 6]]]),
+    ):
+        pairs = [{"input": grid, "output": mirrored(grid)} for grid in tests]
+        if not solutions:
+            pairs = [{"input": pair["input"]} for pair in pairs]
+        shown = {"input": [[7, 8], [0, 0]], "output": [[8, 7], [0, 0]]}
+        path = folder / f"{name}.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"train": [shown, shown], "test": pairs}), encoding="utf-8")
+    return folder
+
+
+def mirrored(grid: Grid) -> Grid:
+    return [row[::-1] for row in grid]
+
+
+def puzzle(request: Request) -> str:
+    """Return the puzzle that a model was sent."""
+    return str(request.body["messages"][1]["content"])
+
+
+def asked(request: Request) -> Grid:
+    """Return the test input of a request."""
+    rows = puzzle(request).rpartition("Test\n")[2]
+    return [[*map(int, row.split())] for row in re.findall(r"\[([\d ]+)\]", rows)]
+
+
+def written(grid: Grid) -> str:
+    return "\n".join(f"[{' '.join(map(str, row))}]" for row in grid)
+
+
+def right(request: Request) -> Reply:
+    """Answer with the output."""
+    return completion(f"<think>1 1\n1 1?</think>\n{written(mirrored(asked(request)))}")
