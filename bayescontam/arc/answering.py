@@ -221,12 +221,13 @@ class ArcSession:
         if not missing:
             return f"{total}: no call is needed."
         most = sum(self.attempts - len(self._attempts(puzzle)) for puzzle in missing)
-        calls = f"{most:,}" if most == len(missing) else f"{len(missing):,} to {most:,}"
-        tokens = sum(_tokens(self._messages(puzzle)) for puzzle in missing)
-        also = "; replies and further attempts" if most > len(missing) else "; replies"
+        tokens = _rounded(sum(_tokens(self._messages(puzzle)) for puzzle in missing))
+        calls, also = f"{most:,} calls", ""
+        if most > len(missing):
+            calls = f"{len(missing):,} to {most:,} calls, the first {len(missing):,}"
+            also = " and further attempts"
         return (
-            f"{total}: {calls} calls, the first {len(missing):,} with about {_rounded(tokens):,}"
-            f" tokens of prompts{also} come on top."
+            f"{total}: {calls} with about {tokens:,} tokens of prompts; replies{also} come on top."
         )
 
     def run(self, *, progress: bool = False) -> None:

@@ -50,10 +50,13 @@ def tasks(tmp_path: Path) -> Path:
     return write_tasks(tmp_path / "tasks")
 
 
-def answered(tasks: Path, server: Server, temperature: float | None = 0.0, **options: Any) -> Any:
-    fields = {key: options.pop(key) for key in ("max_tokens", "model") if key in options}
-    settings = {"model": "small", "retries": 0, "timeout": 20.0, "concurrency": 2} | fields
-    endpoint = bayescontam.Endpoint(server.base_url, temperature=temperature, **settings)
+def answered(
+    tasks: Path, server: Server, temperature: float | None = 0.0, **options: Any
+) -> ArcAnswers:
+    endpoint = bayescontam.Endpoint(
+        server.base_url, options.pop("served", "small"), temperature=temperature, retries=0,
+        timeout=20.0, concurrency=2, max_tokens=options.pop("longest", None),
+    )  # fmt: skip
     return bayescontam.answer_arc(tasks, endpoint, **options)
 
 
@@ -126,27 +129,26 @@ def test_further_attempts_follow_a_wrong_one_in_the_same_conversation(
 
 
 def test_independent_attempts_are_the_same_request(tasks: Path, server: Server) -> None:
-    replies = iter(["[1 1]", "[2 1]", "[1 1]", "[2 2]", "[6 5]"])
-    server.behave = lambda _: completion(next(replies))
+    def behave(request: Request) -> Reply:
+        first = [asked(each) for each in server.requests].count(asked(request)) == 1
+        return completion("[1 1]") if first else right(request)
+
+    server.behave = behave
     cache = tasks.parent / "cache"
-    options = {"attempts": 2, "feedback": False, "temperature": 0.7, "cache": cache}
-    # Two calls at a time would take replies in another order.
-    server.behave = lambda request: (
-        right(request) if len(server.requests) > 3 else completion("[1 1]")
-    )
+    options: dict[str, Any] = {"attempts": 2, "feedback": False, "temperature": 0.7, "cache": cache}
     found = answered(tasks, server, **options)
     assert all(len(request.body["messages"]) == 2 for request in server.requests)
-    count = len(server.requests)
-    assert len(found.rows) == count == 6
+    assert found.outcomes == {"right": 3}
+    assert len(found.rows) == len(server.requests) == 6
     assert answered(tasks, server, **options).rows == found.rows
-    assert len(server.requests) == count
+    assert len(server.requests) == 6
 
 
 def test_a_second_attempt_must_be_possible(tasks: Path, server: Server, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="would all be the same reply"):
         answered(tasks, server, attempts=2, feedback=False)
     bare = write_tasks(tmp_path / "bare", solutions=False)
-    with pytest.raises(UsageError, match="oneMinimal and turn have no solutions"):
+    with pytest.raises(UsageError, match="'oneMinimal', 'turn' have no solutions"):
         answered(bare, server, attempts=2)
     assert not server.requests
     server.behave = right
@@ -163,12 +165,12 @@ def test_replies_are_stored_by_all_that_they_depend_on(tasks: Path, server: Serv
     cache = tasks.parent / "cache"
     first = answered(tasks, server, cache=cache)
     # The longest reply is none of it: what is stored is whole.
-    again = answered(tasks, server, cache=cache, max_tokens=99, attempts=3, name="other")
+    again = answered(tasks, server, cache=cache, longest=99, attempts=3, name="other")
     assert len(server.requests) == 3
     assert [row["reply"] for row in again.rows] == [row["reply"] for row in first.rows]
     assert {row["model"] for row in again.rows} == {"other"}
     for at, options in enumerate(
-        [{"temperature": 0.5}, {"temperature": None}, {"model": "large"}, {"prompt": own}], 2
+        [{"temperature": 0.5}, {"temperature": None}, {"served": "large"}, {"prompt": own}], 2
     ):
         answered(tasks, server, cache=cache, **options)
         assert len(server.requests) == 3 * at
@@ -178,12 +180,16 @@ def test_replies_are_stored_by_all_that_they_depend_on(tasks: Path, server: Serv
     changed.write_text(changed.read_text().replace("7", "9"), encoding="utf-8")
     answered(tasks, server, cache=cache)
     assert len(server.requests) == 17
-    # A file that cannot be read counts as none.
-    next((cache / "arc").rglob("*.json")).write_text("{")
-    for options in ({}, {"temperature": 0.5}, {"temperature": None}, {"model": "large"},
-                    {"prompt": own}):  # fmt: skip
-        answered(tasks, server, cache=cache, **options)
-    assert len(server.requests) >= 17 + 2 * 4
+
+
+def test_a_stored_file_that_is_broken_counts_as_none(tasks: Path, server: Server) -> None:
+    server.behave = right
+    cache = tasks.parent / "cache"
+    found = answered(tasks, server, cache=cache)
+    for path, text in zip((cache / "arc").rglob("*.json"), ("{", "[1]", ""), strict=True):
+        path.write_text(text)
+    assert answered(tasks, server, cache=cache).rows == found.rows
+    assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_replies_are_written_and_imported_as_the_last_line_says(run: Run, server
         "2 test inputs: 2 right", "1 test inputs of minimal tasks: 1 right",
         "3 calls took 30 tokens", "Wrote 3 replies to small.jsonl. Next:",
     ]  # fmt: skip
-    assert done.err.startswith("answering    100 %")
+    assert done.err.startswith("answering 100 %")
     assert lines[-1] == (
         "bayescontam import arc-predictions small.jsonl --tasks tasks --guesses 2 --out"
         " responses.csv"

@@ -11,10 +11,8 @@ Grid = list[list[int]]
 
 def write_tasks(folder: Path, solutions: bool = True) -> Path:
     """Write two tasks, of two test inputs and of one: each output is its input, mirrored."""
-    for name, tests in (
-        ("Order/turn", [[[1, 2]], [[3, 4]]]),
-        ("MinimalTasks/oneMinimal", [[[5, 6]]]),
-    ):
+    inputs = {"Order/turn": [[[1, 2]], [[3, 4]]], "MinimalTasks/oneMinimal": [[[5, 6]]]}
+    for name, tests in inputs.items():
         pairs = [{"input": grid, "output": mirrored(grid)} for grid in tests]
         if not solutions:
             pairs = [{"input": pair["input"]} for pair in pairs]
