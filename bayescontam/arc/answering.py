@@ -27,6 +27,7 @@ _AGAIN = "Give the output grid of the test once more, in the same form."
 _WRONG = f"That is not the output grid. {_AGAIN}"
 _UNREADABLE = f"No grid can be read in that reply. {_AGAIN}"
 _READABLE = "readable"
+_CUT_OFF = "replies were cut off: raise --max-output-tokens, or request less --effort"
 _CELL = 2  # tokens: most tokenizers have one for a digit, and one for the space beside it
 _LETTERS = 4  # characters of other text in a token
 type _Key = tuple[str, int]  # task, and number of the test input
@@ -244,7 +245,8 @@ class ArcSession:
         finished = [puzzle for puzzle in self.puzzles if self._finished(puzzle)]
         reasons = Counter(failure.reason for failure in self.failed.values())
         if not finished:
-            why = join_list(dict.fromkeys(reasons)) or "the budget ended before"
+            why = join_list(dict.fromkeys(reasons)) or "the budget ended before; raise it"
+            why += f"; {_CUT_OFF}" if CUT_OFF in reasons else ""
             raise TaskError(f"{self.endpoint.place}: no test input was answered: {why}")
         rows = [
             {"task": puzzle.task, "test": puzzle.test, "attempt": attempt, "model": self.name,
@@ -275,7 +277,7 @@ class ArcSession:
                 f" row: {counted}; the same again requests them anew"
             )
         if CUT_OFF in reasons:
-            yield "replies were cut off: raise --max-output-tokens, or request less --effort"
+            yield _CUT_OFF
         if left:
             yield (
                 f"the budget is reached and {left:,} test inputs are left: run the same again to"

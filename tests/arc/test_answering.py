@@ -9,7 +9,7 @@ import pytest
 import bayescontam
 from bayescontam.arc.answering import PROMPT, ArcAnswers
 from bayescontam.errors import TaskError, UsageError
-from tests.support.arc_puzzles import asked, puzzle, right, write_tasks, written
+from tests.support.arc_puzzles import input_of, puzzle, right, write_tasks, written
 from tests.support.endpoints import server, short_waits
 from tests.support.llm_server import Reply, Request, Server, completion, fault
 
@@ -73,10 +73,10 @@ def test_puzzles_are_sent_without_solutions_and_replies_are_scored(
     tasks: Path, server: Server
 ) -> None:
     server.behave = lambda request: (
-        completion("[4 4]") if asked(request) == [[3, 4]] else right(request)
+        completion("[4 4]") if input_of(request) == [[3, 4]] else right(request)
     )
     found = answered(tasks, server)
-    first = next(request for request in server.requests if asked(request) == [[3, 4]])
+    first = next(request for request in server.requests if input_of(request) == [[3, 4]])
     assert puzzle(first) == SENT
     system = first.body["messages"][0]
     assert system == {"role": "system", "content": PROMPT.read_text(encoding="utf-8").strip()}
@@ -100,9 +100,9 @@ def test_further_attempts_follow_a_wrong_one_in_the_same_conversation(
 ) -> None:
     def behave(request: Request) -> Reply:
         before = request.body["messages"][2:]
-        if asked(request) == [[1, 2]]:
+        if input_of(request) == [[1, 2]]:
             return completion("<think>hm</think>I see no rule." if not before else "[9 9]")
-        if asked(request) == [[3, 4]] and len(before) < 4:
+        if input_of(request) == [[3, 4]] and len(before) < 4:
             return completion(f"<think>[0]\n[0]</think>[{len(before)} 4]")
         return right(request)
 
@@ -113,7 +113,7 @@ def test_further_attempts_follow_a_wrong_one_in_the_same_conversation(
         ("oneMinimal", 0, 1), ("turn", 0, 1), ("turn", 0, 2), ("turn", 0, 3),
         ("turn", 1, 1), ("turn", 1, 2), ("turn", 1, 3),
     ]  # fmt: skip
-    last = {json.dumps(asked(each)): each.body["messages"][2:] for each in server.requests}
+    last = {json.dumps(input_of(each)): each.body["messages"][2:] for each in server.requests}
     assert [each["content"] for each in last["[[3, 4]]"]] == [
         "[0 4]", "That is not the output grid. Give the output grid of the test once more, in the"
         " same form.", "[2 4]", "That is not the output grid. Give the output grid of the test"
@@ -130,7 +130,7 @@ def test_further_attempts_follow_a_wrong_one_in_the_same_conversation(
 
 def test_independent_attempts_are_the_same_request(tasks: Path, server: Server) -> None:
     def behave(request: Request) -> Reply:
-        first = [asked(each) for each in server.requests].count(asked(request)) == 1
+        first = [input_of(each) for each in server.requests].count(input_of(request)) == 1
         return completion("[1 1]") if first else right(request)
 
     server.behave = behave
@@ -206,7 +206,7 @@ def test_a_call_without_a_whole_reply_leaves_no_row(
     """Nor does a first attempt whose second one failed: it would count as the only one."""
 
     def behave(request: Request) -> Reply:
-        if asked(request) != [[3, 4]]:
+        if input_of(request) != [[3, 4]]:
             return right(request)
         return bad if len(request.body["messages"]) > 2 else completion("[0 0]")
 
@@ -222,7 +222,7 @@ def test_a_call_without_a_whole_reply_leaves_no_row(
     server.requests.clear()
     server.behave = right
     found = answered(tasks, server, attempts=2, cache=cache)
-    assert [asked(request) for request in server.requests] == [[[3, 4]]]
+    assert [input_of(request) for request in server.requests] == [[[3, 4]]]
     assert found.rows[-2]["reply"] == "[0 0]"
     assert imported(found, tasks)["turn-1"][0] == 1
 
@@ -237,6 +237,9 @@ def test_the_budget_ends_a_run_and_the_same_call_resumes(tasks: Path, server: Se
     assert (len(found.rows), found.left, len(server.requests)) == (3, 0, 3)
     with pytest.raises(TaskError, match="no test input was answered: the budget ended before"):
         answered(tasks, server, max_tokens=10)
+    server.behave = lambda _: completion("[4", finish_reason="length")
+    with pytest.raises(TaskError, match=r"cut off.*; replies were cut off: raise --max-output-t"):
+        answered(tasks, server)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Done, environment
-from tests.support.arc_puzzles import asked, right, write_tasks
+from tests.support.arc_puzzles import input_of, right, write_tasks
 from tests.support.endpoints import server, short_waits
 from tests.support.llm_server import Reply, Server, completion
 
@@ -136,7 +136,7 @@ def test_a_run_that_is_stopped_resumes(run: Run, server: Server, tmp_path: Path,
     server.behave = lambda _: completion("[9 9]")
     assert run(*command).status == 0
     assert len(server.requests) - before == 43 - stored
-    again = [json.dumps(asked(request)) for request in server.requests]
+    again = [json.dumps(input_of(request)) for request in server.requests]
     # Those that were under way when it was stopped.
     assert len(again) - len(set(again)) <= 4 + 3
     rows = [json.loads(line) for line in Path("small.jsonl").read_text().splitlines()]

@@ -32,7 +32,7 @@ def puzzle(request: Request) -> str:
     return str(request.body["messages"][1]["content"])
 
 
-def asked(request: Request) -> Grid:
+def input_of(request: Request) -> Grid:
     """Return the test input of a request."""
     rows = puzzle(request).rpartition("Test\n")[2]
     return [[*map(int, row.split())] for row in re.findall(r"\[([\d ]+)\]", rows)]
@@ -44,4 +44,4 @@ def written(grid: Grid) -> str:
 
 def right(request: Request) -> Reply:
     """Answer with the output."""
-    return completion(f"<think>1 1\n1 1?</think>\n{written(mirrored(asked(request)))}")
+    return completion(f"<think>1 1\n1 1?</think>\n{written(mirrored(input_of(request)))}")
