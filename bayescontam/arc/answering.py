@@ -124,7 +124,7 @@ class ArcAnswers:
     notes: list[str]
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the rows as JSON Lines, whole or not at all; a file that exists is replaced.
+        r"""Write the rows as JSON Lines, whole or not at all; a file that exists is replaced.
 
         Parameters
         ----------
