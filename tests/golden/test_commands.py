@@ -285,6 +285,7 @@ def test_each_command_has_a_case() -> None:
         "fit ",
         "demo ",
         "judge llm ",
+        "exposures ",  # of a corpus: tests/cli/test_imputations.py holds what it prints
         "answer arc ",  # of a served model: tests/cli/test_answer_arc.py holds what it prints
         "judge apply ",  # of a trained judge: tests/cli/test_judge_offline.py holds what it prints
         "index ",  # of a scan's vectors: tests/cli/test_scan.py holds what it prints
