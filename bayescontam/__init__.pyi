@@ -122,6 +122,10 @@ from .inference.equivalence import (
     compare_against as compare_against,
     margin_verdict as margin_verdict,
 )
+from .inference.mastery import (
+    Mastery as Mastery,
+    concept_mastery as concept_mastery,
+)
 from .inference.pipeline import fit as fit
 from .inference.prior_predictive import prior_predictive as prior_predictive
 from .inference.ranking import (

@@ -20,6 +20,7 @@ from bayescontam.cli import (
     judge,
     judge_offline,
     lab,
+    mastery,
     models,
     plan,
     prevalence,
@@ -48,6 +49,7 @@ app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("fit", epilog=fit.FIT_EXAMPLES)(fit.fit)
 app.command("summary", epilog=report.SUMMARY_EXAMPLES)(report.summary)
 app.command("rank", epilog=compare.RANK_EXAMPLES)(compare.rank)
+app.command("mastery", epilog=mastery.EXAMPLES)(mastery.mastery)
 app.command("items", epilog=compare.ITEMS_EXAMPLES)(compare.items)
 app.command("report", epilog=report.REPORT_EXAMPLES)(report.report)
 app.command("compare", epilog=compare.COMPARE_EXAMPLES)(compare.compare)

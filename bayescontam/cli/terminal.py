@@ -273,7 +273,9 @@ def _columns(table: "pd.DataFrame") -> list[_Column]:
             parts = [name]
         figures = name in _NUMBERS or all(table[part].dtype.kind in "fiu" for part in parts)
         kind: Any = "figures" if figures else "names" if name in _NAMES else "words"
-        rows = zip(*(table[part] for part in parts), strict=True)
+        # Whole numbers of pandas have a mark of their own for one that is missing.
+        known = [table[part].astype(object).where(table[part].notna(), None) for part in parts]
+        rows = zip(*known, strict=True)
         result.append(_Column.of(name, kind, [_text(name, row) for row in rows]))
     return result
 

@@ -307,7 +307,7 @@ def estimands(
     rng = np.random.default_rng(0) if rng is None else rng
     parts: dict[str, list[dict[str, FloatArray]]] = {kind: [] for kind in population.matrices}
     for part in population.parts(draws, rng):
-        levels = _accuracies(part, population.built, reference)
+        levels = accuracies_at(part, population.built, reference)
         for kind in parts:
             means = {name: population.means(kind, p, part) for name, p in levels.items()}
             parts[kind].append(means)
@@ -331,7 +331,7 @@ def estimands(
     return result
 
 
-def _accuracies(draws: Draws, built: BuiltModel, reference: Reference) -> dict[str, FloatArray]:
+def accuracies_at(draws: Draws, built: BuiltModel, reference: Reference) -> dict[str, FloatArray]:
     """Return the accuracy of each response at the levels that estimands compare."""
     design = built.design
     eta = log_odds(draws, design)

@@ -52,6 +52,7 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
+from bayescontam.inference.rebuilt import tasks_of
 from bayescontam.inference.result import FORMAT, Fit
 from bayescontam.inference.sampling import Engine, Sampling, sample
 from bayescontam.inference.sensitivity import confounding_curves, log_prior, power_scaling
@@ -133,6 +134,7 @@ def fit_responses(
     with stage(progress, "computing estimands and checks"):
         judged, positions, own = _judged(posterior, built, options)
         groups = {"posterior": posterior, "sample_stats": sample_stats} | judged
+        groups |= stored_table(built.design, tasks_of(responses, built.design))
         named = [name for name in ("estimands", "estimands_by_concept") if name in groups]
         summary = pd.concat(
             [summarise(groups[name], options.level) for name in named], ignore_index=True
@@ -205,7 +207,7 @@ def _judged(
         "exposure": stored_exposure(built.design, draws, moments),
     }
     groups |= {name: group for name, group in others.items() if group is not None}
-    return groups | stored_table(built.design), positions, own
+    return groups, positions, own
 
 
 def _of_slopes(

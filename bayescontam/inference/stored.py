@@ -4,7 +4,7 @@ import io
 import json
 import os
 import warnings
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -19,7 +19,6 @@ from bayescontam._files import atomic_path
 from bayescontam._random import stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
@@ -34,8 +33,6 @@ from bayescontam.inference.predictive import replicated_counts
 from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
-from bayescontam.model.lineage import BASE, CHECKPOINT, RUN
-from bayescontam.specs.model import ModelSpec
 
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
@@ -385,8 +382,8 @@ def rounded(dataset: xr.Dataset, digits: int = DIGITS) -> xr.Dataset:
     return dataset.assign(data)
 
 
-def stored_table(design: Design) -> dict[str, xr.Dataset]:
-    """Return what was fitted: the table as arrays, and the labels."""
+def stored_table(design: Design, tasks: "pd.Series[str] | None" = None) -> dict[str, xr.Dataset]:
+    """Return what was fitted: the table as arrays, the labels, and the task of each item."""
     constant: dict[str, Any] = {
         "model_of_response": ("response", design.model),
         "benchmark_of_response": ("response", design.benchmark),
@@ -412,10 +409,15 @@ def stored_table(design: Design) -> dict[str, xr.Dataset]:
     if design.unit_dim == "concept":
         constant["concept_of_response"] = ("response", design.unit)
         constant["benchmark_of_concept"] = ("concept", design.benchmark_of_unit)
+    coords = dict(design.coords)
+    if tasks is not None:
+        codes, names = pd.factorize(tasks)
+        constant["task_of_item"] = ("item", codes)
+        coords["task"] = list(names)
     observed = {"n_correct": ("response", design.n_correct)}
     response = {"response": design.coords["response"]}
     return {
-        "constant_data": xr.Dataset(constant, design.coords),
+        "constant_data": xr.Dataset(constant, coords),
         "observed_data": xr.Dataset(observed, response),
     }
 
@@ -561,71 +563,3 @@ def unlabelled(tree: xr.DataTree) -> xr.DataTree:
     for path in {f"/{name}" for name in LABELLED} & set(groups):
         groups[path] = groups[path].drop_vars(_LABELS, errors="ignore")
     return xr.DataTree.from_dict(groups)
-
-
-def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]) -> Responses:
-    """Return the responses that a fit was made of."""
-    data = tree["constant_data"].to_dataset()
-    correct = tree["observed_data"]["n_correct"].to_numpy()
-    benchmark = data["benchmark_of_response"].to_numpy()
-    frame = pd.DataFrame(
-        {
-            "model": data["model"].to_numpy()[data["model_of_response"].to_numpy()],
-            "benchmark": data["benchmark"].to_numpy()[benchmark],
-            "item": "",
-            "n_correct": correct,
-            "n_trials": data["n_trials"].to_numpy(),
-        }
-    )
-    if "contamination" in data:
-        frame["contamination"] = data["contamination"].to_numpy()
-    if "guess_of_item" in data:
-        frame["guess"] = data["guess_of_item"].to_numpy()[data["item_of_response"].to_numpy()]
-    block = spec.contamination
-    if block.clean_column and "clean" in data:
-        clean = data["clean"].to_numpy().astype(int)
-        frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
-    of_model = data["model_of_response"].to_numpy()
-    if "base_of_model" in data:
-        frame[BASE] = data["base"].to_numpy()[data["base_of_model"].to_numpy()][of_model]
-    if "kind_of_response" in data:
-        kinds = data["duplicate_kind"].to_numpy()
-        frame[block.kinds] = kinds[data["kind_of_response"].to_numpy()]
-    for name in (name for name in (CHECKPOINT, RUN) if name in data):
-        frame[name] = data[name].to_numpy()[of_model]
-    if "concept" in data.dims:
-        names = _unit_names(data)
-        frame[spec.ability.by] = names[data["concept_of_response"].to_numpy()]
-    # Sorted by benchmark and model, as a table of responses is; items stay in their order.
-    order = np.lexsort((data["model_of_response"].to_numpy(), benchmark))
-    source, known = record["data"]["source"], record["data"]["hash"]
-    for names in _candidates(data, "item"):
-        frame["item"] = names[data["item_of_response"].to_numpy()]
-        responses = Responses(frame.iloc[order].reset_index(drop=True), source)
-        if responses.data_hash == known:
-            return responses
-    raise FitError(
-        f"the responses to {source} cannot be rebuilt from the fit; give them"
-        " (responses=, --responses)"
-    )
-
-
-def _candidates(data: xr.Dataset, dim: str) -> Iterator[np.ndarray]:
-    """Yield labels of a dim, and without the benchmark that a fit puts before some."""
-    labels = data[dim].to_numpy().astype(object)
-    yield labels
-    owner = data["benchmark"].to_numpy()[data[f"benchmark_of_{dim}"].to_numpy()]
-    for pattern in ("{0}/", "{1}:{0}/"):
-        starts = [pattern.format(name, len(name)) for name in owner]
-        pairs = list(zip(labels, starts, strict=True))
-        if all(label.startswith(start) for label, start in pairs):
-            yield np.array([label[len(start) :] for label, start in pairs], dtype=object)
-
-
-def _unit_names(data: xr.Dataset) -> np.ndarray:
-    """Return names of concepts; without the benchmark if only that made them differ."""
-    first, *shorter = _candidates(data, "concept")
-    for names in shorter:
-        if len(set(names)) < len(names):
-            return names
-    return first

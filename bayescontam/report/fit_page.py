@@ -46,6 +46,7 @@ from bayescontam.report.format import (
     provenance_rows,
 )
 from bayescontam.report.html import fill
+from bayescontam.report.mastery_section import mastery_of, mastery_section
 from bayescontam.report.model_page import assumptions
 from bayescontam.report.plots import first_of
 
@@ -132,6 +133,7 @@ def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "headline": tables.headline(fit, estimands),
         "slopes": tables.slopes(fit, estimands),
         "concepts": tables.by_concept(fit, estimands),
+        **_of_concepts(fit),
         "better": tables.better_pairs(fit),
         "ranks": tables.ranks(fit),
         "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
@@ -146,6 +148,17 @@ def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "estimands": estimands,
     }
     return {name: table for name, table in every.items() if len(table)}
+
+
+def _of_concepts(fit: Fit) -> dict[str, pd.DataFrame]:
+    found = mastery_of(fit)
+    if found is None or isinstance(found, str):
+        return {}
+    return {
+        "mastery": found.table,
+        "concepts-above": found.above,
+        "concept-differences": found.differences,
+    }
 
 
 def render(
@@ -190,6 +203,7 @@ def render(
         content["confounding"] = confounding_section(fit)
         content["assumed"] = assumed_section(fit)
         content["identified"] = identified_section(fit)
+        content["mastery"] = mastery_section(fit, mastery_of(fit))
         advance(1)
         content |= _judgement(fit, estimands)
         advance(1)

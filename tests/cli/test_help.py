@@ -19,8 +19,8 @@ from tests.cli.conftest import Done, command, environment
 
 Run = Callable[..., Done]
 VERBS = [
-    "", "advise", "fit", "summary", "rank", "items", "report", "compare", "demo", "models",
-    "models list", "models show", "models prior", "plan", "update",
+    "", "advise", "fit", "summary", "rank", "mastery", "items", "report", "compare", "demo",
+    "models", "models list", "models show", "models prior", "plan", "update",
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
     "import evalplus", "import livecodebench", "import arc-predictions",

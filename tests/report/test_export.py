@@ -31,7 +31,8 @@ def test_every_table_is_written_whole(hostile: Fit, tmp_path: Path) -> None:
 
 def test_without_contamination_there_are_fewer(by_concept: Fit) -> None:
     known = whole_tables(by_concept, by_concept.estimands())
-    assert set(known) == EVERY - WITHOUT_CONTAMINATION | {"concepts"}
+    of_concepts = {"concepts", "mastery", "concepts-above", "concept-differences"}
+    assert set(known) == EVERY - WITHOUT_CONTAMINATION | of_concepts
 
 
 def test_probabilities_of_pairs_are_counted_from_the_draws(hostile: Fit) -> None:

@@ -13,6 +13,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference import tables
 from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.inference.findings import finding
+from bayescontam.inference.mastery import concept_mastery
 from bayescontam.inference.result import Fit
 from bayescontam.report.fit_page import reference_text, render, write_report
 from bayescontam.report.format import Names
@@ -127,6 +128,10 @@ def test_a_page_of_concepts(by_concept: Fit) -> None:
     assert not {"slopes", "dose", "sensitivity"} & ids
     assert "effects of contamination are not estimated" in page.text
     assert "c" * 300 in page.text
+    assert "picture-mastery" in ids
+    assert "Number of concepts above an accuracy" in page.text
+    found = concept_mastery(by_concept).table
+    assert f"{found['needed'][0]} of {found['number'][0]}" in page.text
 
 
 def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fit) -> None:

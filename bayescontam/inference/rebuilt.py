@@ -1,0 +1,106 @@
+"""The responses that a fit was made of, and what is stored to rebuild them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayescontam.data.responses import Responses
+from bayescontam.errors import FitError
+from bayescontam.model.design import Design
+from bayescontam.model.lineage import BASE, CHECKPOINT, RUN
+from bayescontam.specs.model import ModelSpec
+
+TASK = "task"
+"""Column of the task that an item belongs to, such as that of a test input of ARC."""
+
+
+def tasks_of(responses: Responses, design: Design) -> "pd.Series[str] | None":
+    """Return the task of each item; None where the table has none, or items of several tasks."""
+    frame = responses.frame
+    if TASK not in frame:
+        return None
+    frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
+    known = pd.DataFrame({"item": design.item, "task": frame[TASK].to_numpy()})
+    known = known.dropna().drop_duplicates().sort_values("item")
+    if len(known) != len(design.items) or known["item"].duplicated().any():
+        return None
+    # Benchmarks may use one name for different tasks.
+    owner = design.benchmark_of_item[known["item"]]
+    names = known["task"].astype(str)
+    if pd.DataFrame({"task": names, "owner": owner}).drop_duplicates()["task"].duplicated().any():
+        names = names.str.cat(np.array(design.benchmarks, dtype=object)[owner], sep="/")
+    return names
+
+
+def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]) -> Responses:
+    """Return the responses that a fit was made of."""
+    data = tree["constant_data"].to_dataset()
+    correct = tree["observed_data"]["n_correct"].to_numpy()
+    benchmark = data["benchmark_of_response"].to_numpy()
+    frame = pd.DataFrame(
+        {
+            "model": data["model"].to_numpy()[data["model_of_response"].to_numpy()],
+            "benchmark": data["benchmark"].to_numpy()[benchmark],
+            "item": "",
+            "n_correct": correct,
+            "n_trials": data["n_trials"].to_numpy(),
+        }
+    )
+    if "contamination" in data:
+        frame["contamination"] = data["contamination"].to_numpy()
+    if "guess_of_item" in data:
+        frame["guess"] = data["guess_of_item"].to_numpy()[data["item_of_response"].to_numpy()]
+    block = spec.contamination
+    if block.clean_column and "clean" in data:
+        clean = data["clean"].to_numpy().astype(int)
+        frame[block.clean_column] = clean[data["model_of_response"].to_numpy()]
+    of_model = data["model_of_response"].to_numpy()
+    if "base_of_model" in data:
+        frame[BASE] = data["base"].to_numpy()[data["base_of_model"].to_numpy()][of_model]
+    if "kind_of_response" in data:
+        kinds = data["duplicate_kind"].to_numpy()
+        frame[block.kinds] = kinds[data["kind_of_response"].to_numpy()]
+    for name in (name for name in (CHECKPOINT, RUN) if name in data):
+        frame[name] = data[name].to_numpy()[of_model]
+    if "concept" in data.dims:
+        names = _unit_names(data)
+        frame[spec.ability.by] = names[data["concept_of_response"].to_numpy()]
+    if "task_of_item" in data:
+        task = data["task"].to_numpy()[data["task_of_item"].to_numpy()]
+        frame[TASK] = task[data["item_of_response"].to_numpy()]
+    # Sorted by benchmark and model, as a table of responses is; items stay in their order.
+    order = np.lexsort((data["model_of_response"].to_numpy(), benchmark))
+    source, known = record["data"]["source"], record["data"]["hash"]
+    for names in _candidates(data, "item"):
+        frame["item"] = names[data["item_of_response"].to_numpy()]
+        responses = Responses(frame.iloc[order].reset_index(drop=True), source)
+        if responses.data_hash == known:
+            return responses
+    raise FitError(
+        f"the responses to {source} cannot be rebuilt from the fit; give them"
+        " (responses=, --responses)"
+    )
+
+
+def _candidates(data: xr.Dataset, dim: str) -> Iterator[np.ndarray]:
+    """Yield labels of a dim, and without the benchmark that a fit puts before some."""
+    labels = data[dim].to_numpy().astype(object)
+    yield labels
+    owner = data["benchmark"].to_numpy()[data[f"benchmark_of_{dim}"].to_numpy()]
+    for pattern in ("{0}/", "{1}:{0}/"):
+        starts = [pattern.format(name, len(name)) for name in owner]
+        pairs = list(zip(labels, starts, strict=True))
+        if all(label.startswith(start) for label, start in pairs):
+            yield np.array([label[len(start) :] for label, start in pairs], dtype=object)
+
+
+def _unit_names(data: xr.Dataset) -> np.ndarray:
+    """Return names of concepts; without the benchmark if only that made them differ."""
+    first, *shorter = _candidates(data, "concept")
+    for names in shorter:
+        if len(set(names)) < len(names):
+            return names
+    return first
