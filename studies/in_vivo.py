@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import norm
 
 import bayescontam as bc
-from bayescontam.calibration.estimators import resample
+from bayescontam.inference.bootstrap import resample
 from bayescontam.published.findings import PictureData, TableData
 from bayescontam.published.study import Study
 

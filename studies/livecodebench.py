@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import bayescontam as bc
-from bayescontam.calibration.estimators import resample
+from bayescontam.inference.bootstrap import resample
 from bayescontam.published.held_out import CELL, predict_clean_shares
 from bayescontam.specs.study import SamplingSpec
 

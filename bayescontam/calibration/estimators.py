@@ -1,4 +1,4 @@
-"""Estimators of studies: posteriors, by models compiled once for many tables, and the bootstrap."""
+"""Estimators of studies: posteriors, by models compiled once for many tables."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -6,23 +6,18 @@ from typing import Any, Protocol
 
 import numpy as np
 import nutpie
-import pandas as pd
 import pyarrow as pa
 import pymc as pm
 import xarray as xr
-from scipy.special import logit
 
 from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key, as_dataset
 from bayescontam.data.responses import Responses
-from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.model.build import BuiltModel, Varying, build, build_design
 from bayescontam.model.design import Design, make_design
-from bayescontam.model.effect_names import DIRECT
-from bayescontam.model.likelihood import logistic, softplus
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Gates, SamplingSpec
@@ -34,22 +29,6 @@ _EXTRAS = {"jax": ("jax", "blackjax")}
 _POINTS, _SPREAD = 4, 0.5
 """Points at which two densities are compared, and how far from zero they lie."""
 _ROUNDING = 1e-9  # difference of two equal densities, beside their size
-
-QUANTITIES = ("accuracy", DIRECT.ability, DIRECT.overfitting, DIRECT.fraction, "slope")
-"""What the bootstrap estimates for each model and benchmark: the direct effect."""
-RESAMPLES = 1000
-PENALTY = 1.0
-_BLOCK = 40_000
-"""Most weights (resamples × items) that are held at once: few enough for a core's cache."""
-_STEPS, _HALVINGS, _TOLERANCE = 60, 30, 1e-10
-_SURE = 1.79
-"""Change of log-odds up to which Newton's step cannot raise the loss.
-
-If no log-odds change by more than c, curvature along the step grows at most by exp(c), since
-the third derivative of log(1 + exp(z)) is no larger than the second (Bach 2010,
-doi:10.1214/09-EJS521). The loss falls then by at least 1 − (exp(c) − 1 − c) / c² times what
-the step promises at its start, which is positive for c < 1.793.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,140 +284,3 @@ def faults_of(
 
 def _key_text(key: Key) -> str:
     return f"{key[0]} ({key[1]})" if key[1] else key[0]
-
-
-def resample(
-    frame: pd.DataFrame,
-    rng: np.random.Generator,
-    *,
-    resamples: int = RESAMPLES,
-    penalty: float = PENALTY,
-) -> dict[Key, FloatArray]:
-    """Return the quantities of each resample for every model and benchmark, dims (resample,)."""
-    # Items of a benchmark are drawn with replacement, all trials of an item together. To each
-    # resample a logistic regression of correct answers on contamination is fitted, with the
-    # penalty `penalty / 2 * slope**2` and none on the intercept (scikit-learn: C = 1 / penalty).
-    # Genuine ability is the predicted accuracy at the smallest contamination of the resample;
-    # overfitting and its fraction of accuracy are 0 where negative.
-    if resamples < 2 or not 0 < penalty < np.inf:
-        raise UsageError(
-            f"bootstrap: got {resamples} resamples and a penalty of {penalty:g}; it needs two"
-            " resamples or more and a finite penalty above 0: without one, some slopes are infinite"
-        )
-    if "contamination" not in frame:
-        problem = "no column 'contamination': the bootstrap regresses on it; give one"
-        raise DataError([Fault("responses", problem)])
-    found: dict[Key, FloatArray] = {}
-    for (model, benchmark), own in frame.groupby(["model", "benchmark"], sort=False, observed=True):
-        correct, trials, contamination = (
-            own[name].to_numpy(dtype=float) for name in ("n_correct", "n_trials", "contamination")
-        )
-        block = max(_BLOCK // len(own), 1)
-        chance, parts = np.full(len(own), 1 / len(own)), []
-        for first in range(0, resamples, block):
-            size = min(block, resamples - first)
-            weights = rng.multinomial(len(own), chance, size=size).astype(float)
-            parts.append(_quantities(correct, trials, contamination, weights, penalty))
-        values = np.concatenate(parts, axis=1)
-        found |= {(name, f"{model} | {benchmark}"): values[i] for i, name in enumerate(QUANTITIES)}
-    return found
-
-
-def _quantities(
-    correct: FloatArray,
-    trials: FloatArray,
-    contamination: FloatArray,
-    weights: FloatArray,
-    penalty: float,
-) -> FloatArray:
-    """Return `QUANTITIES` of resamples, by how often each item is in each, (quantity, resample)."""
-    accuracy = (weights @ correct) / (weights @ trials)
-    smallest = np.where(weights > 0, contamination, np.inf).min(axis=1)
-    intercept, slope = regressions(correct, trials, contamination, weights, penalty)
-    genuine = logistic(intercept + slope * smallest)
-    overfitting = np.maximum(accuracy - genuine, 0.0)
-    fraction = np.divide(overfitting, accuracy, out=np.zeros_like(accuracy), where=accuracy > 0)
-    return np.stack([accuracy, genuine, overfitting, fraction, slope])
-
-
-def regressions(
-    correct: FloatArray,
-    trials: FloatArray,
-    contamination: FloatArray,
-    weights: FloatArray,
-    penalty: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Return intercepts and penalised slopes of all resamples' regressions, dims (resample,)."""
-    n = weights * trials
-    share = (weights @ correct) / n.sum(axis=1)
-    inside = (share > 0) & (share < 1)
-    middle = contamination.mean()
-    x = contamination - middle
-    right = (weights @ np.stack([correct, correct * x], axis=1))[inside]
-    problem = _NewtonLogistic(right, n[inside], x, penalty)
-    found = problem.solve(np.stack([logit(share[inside]), np.zeros(inside.sum())], axis=1))
-    slope = np.zeros(len(share))
-    slope[inside] = found[:, 1]
-    intercept = np.where(share > 0, np.inf, -np.inf)
-    intercept[inside] = found[:, 0] - found[:, 1] * middle
-    return intercept, slope
-
-
-@dataclass(frozen=True)
-class _NewtonLogistic:
-    """Many logistic regressions on one predictor, to be minimised together."""
-
-    # (resample, 2): weighted sums of correct trials, and of these times the predictor
-    right: FloatArray
-    trials: FloatArray  # (resample, item): weighted trials
-    # (item,): predictor, near its mean, so that intercept and slope hardly depend on each other
-    x: FloatArray
-    penalty: float
-
-    def loss(self, at: FloatArray) -> FloatArray:
-        """Return the penalised negative log-likelihood of each, dims (resample,)."""
-        either = (self.trials * softplus(self._log_odds(at))).sum(axis=1)
-        return either - (self.right * at).sum(axis=1) + self.penalty / 2 * at[:, 1] ** 2
-
-    def step(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return Newton's step and half the fall in loss that it promises."""
-        p = logistic(self._log_odds(at))
-        expected = self.trials * p
-        spread = expected * (1 - p)
-        g0 = self.right[:, 0] - expected.sum(axis=1)
-        g1 = self.right[:, 1] - expected @ self.x - self.penalty * at[:, 1]
-        h00, h01 = spread.sum(axis=1), spread @ self.x
-        h11 = spread @ self.x**2 + self.penalty
-        step = np.stack([h11 * g0 - h01 * g1, h00 * g1 - h01 * g0], axis=1)
-        step /= (h00 * h11 - h01**2)[:, None]
-        return step, (step[:, 0] * g0 + step[:, 1] * g1) / 2
-
-    def _log_odds(self, at: FloatArray) -> FloatArray:
-        return at[:, :1] + at[:, 1:] * self.x
-
-    def solve(self, at: FloatArray) -> FloatArray:
-        """Return intercept and slope of each, dims (resample, 2)."""
-        for _ in range(_STEPS):
-            step, fall = self.step(at)
-            if (fall <= _TOLERANCE).all():
-                return at + step
-            at = at + self._length(at, step)[:, None] * step
-        raise FitError(
-            f"bootstrap: {int((fall > _TOLERANCE).sum())} of {len(at)} regressions did not"
-            f" converge in {_STEPS} Newton steps; a larger penalty makes them easier"
-        )
-
-    def _length(self, at: FloatArray, step: FloatArray) -> FloatArray:
-        """Return how much of the step to take: all, halved as often as it raises the loss."""
-        length = np.ones(len(at))
-        ends = np.array([self.x.min(), self.x.max()])
-        if (np.abs(step[:, :1] + step[:, 1:] * ends) <= _SURE).all():
-            return length
-        loss = self.loss(at)
-        slack = _TOLERANCE * (1 + np.abs(loss))
-        for _ in range(_HALVINGS):
-            worse = self.loss(at + length[:, None] * step) > loss + slack
-            if not worse.any():
-                break
-            length[worse] /= 2
-        return length

@@ -20,13 +20,11 @@ from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.calibration import storage
 from bayescontam.calibration.estimators import (
-    QUANTITIES,
     Sampler,
     engine_of,
     faults_of,
     lengthen,
     require_engine,
-    resample,
 )
 from bayescontam.calibration.quantities import Key, measure, validate_reference
 from bayescontam.calibration.results import StudyResults
@@ -41,6 +39,7 @@ from bayescontam.calibration.simulators import (
 from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError, UsageError
+from bayescontam.inference.bootstrap import QUANTITIES, resample
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.summary import convergence

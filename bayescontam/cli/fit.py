@@ -41,6 +41,7 @@ from bayescontam.cli.options import (
 )
 from bayescontam.cli.terminal import (
     command_line,
+    print_bootstrap,
     print_checks,
     print_headline,
     print_lines,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 FIT_EXAMPLES = examples(
     "bayescontam fit responses.csv --out fit.nc",
     "bayescontam fit responses.csv --covariates scan.parquet --model positive -o fit.nc",
+    "bayescontam fit responses.csv --bootstrap --out fit.nc",
     'bayescontam fit arc.csv --model concepts --where "not minimal" --seed 1 -o arc.nc',
     "bayescontam fit arc.csv --imputations imputations.parquet -o arc.nc",
     then="Then: bayescontam summary fit.nc; bayescontam report fit.nc --out report.html",
@@ -129,6 +131,14 @@ def fit(
             "--population",
             help="Estimates about the population that the items were drawn from: intervals"
             " include the sampling of items.",
+        ),
+    ] = False,
+    bootstrap: Annotated[
+        bool,
+        in_model(
+            "--bootstrap",
+            help="Beside the fit, the published bootstrap: penalised logistic regressions of 1,000"
+            " resamples of items. Stored in the fit; summary and report show it.",
         ),
     ] = False,
     smallest_effect: Annotated[
@@ -209,6 +219,7 @@ def fit(
         difficulties=difficulties,
         item_draws=item_draws,
         store_all=store_all,
+        bootstrap=bootstrap,
         progress=not quiet,
         command=command_line(),
     )
@@ -232,6 +243,7 @@ def _print_fit(fitted: "Fit", path: Path) -> None:
         if symbol in _ESSENTIAL
     )
     print_headline(headline(fitted), f"bayescontam summary {quoted(path)} --format csv")
+    print_bootstrap(fitted)
     print_lines([verdict_line(fitted), f"Which items: {which_items(fitted)}"])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {printable(path)}."])

@@ -23,6 +23,7 @@ from bayescontam.cli.options import (
     examples,
 )
 from bayescontam.cli.terminal import (
+    print_bootstrap,
     print_headline,
     print_lines,
     print_notes,
@@ -152,6 +153,7 @@ def report(
 ) -> None:
     """Write the report of a fit, a scan or a curve as one HTML file that needs no network."""
     check_file(out, path, compare_with, curve, beside, items, truth, judgements, predictions)
+    given: dict[str, object]
     given = {"compare": compare_with, "scan": scan, "curve": curve, "items": items, "by": by}
     given |= {"beside": beside}
     given |= {"truth": truth, "judgements": judgements}
@@ -335,13 +337,14 @@ def summary(
         print_headline(headline(fit, table))
         if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
+        print_bootstrap(fit, level)
         print_lines([verdict_line(fit), f"Which items: {which_items(fit)}"])
 
 
 def _content(fit: "Fit", table: "pd.DataFrame", level: float | None) -> dict[str, Any]:
     """Return everything that a summary as JSON holds."""
     from bayescontam.inference.findings import estimated_effect
-    from bayescontam.inference.tables import FIGURES, better_pairs, slopes
+    from bayescontam.inference.tables import FIGURES, beside_bootstrap, better_pairs, slopes
 
     hidden = {"format", "checks", "labels"}
     return {
@@ -354,4 +357,4 @@ def _content(fit: "Fit", table: "pd.DataFrame", level: float | None) -> dict[str
             ["model", "benchmark", "verdict", "sentence", *FIGURES]
         ],
         "p_better": better_pairs(fit),
-    }
+    } | ({"bootstrap": beside_bootstrap(fit, table, level)} if "bootstrap" in fit.data else {})

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayescontam.inference.checks import Check
+    from bayescontam.inference.result import Fit
 
 
+_SPARE_OF_BOOTSTRAP = ("slope", "accuracy", "overfitting_fraction_direct")
+"""Columns of the bootstrap that are left out where the terminal is narrow, in this order."""
 _ORDINARY = 120
 """Columns where the output is no terminal."""
 _RANKS = ("rank_raw", "rank", "rank_low", "rank_high", "p_best")
@@ -79,6 +82,19 @@ def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None
     effect = (names.fraction, *names.parts) if names else ()
     spare = ("slope_verdict", *effect[:1], "p_best", "rank_raw", "rank", *effect[1:], "raw")
     print_table(table, spare, see_all)
+
+
+def print_bootstrap(fit: "Fit", level: float | None = None) -> None:
+    """Print the published bootstrap beside a fit that has it."""
+    from bayescontam.inference.bootstrap import LACKS
+    from bayescontam.inference.tables import beside_bootstrap
+
+    if "bootstrap" not in fit.data:
+        return
+    table = beside_bootstrap(fit, level=level)
+    see_all = "bayescontam summary --format json"
+    print_table(table.dropna(axis=1, how="all"), _SPARE_OF_BOOTSTRAP, see_all)
+    print_lines([LACKS])
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -24,6 +24,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference import checks as checking
 from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
 from bayescontam.inference.assumed_spillover import assumed_spillover
+from bayescontam.inference.bootstrap import check_bootstrap, stored_bootstrap
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import (
@@ -60,6 +61,7 @@ from bayescontam.inference.stored import (
     Positions,
     compact,
     labelled,
+    rounded,
     standard_groups,
     stored_exposure,
     stored_items,
@@ -98,6 +100,7 @@ class Options:
     command: str = ""
     item_draws: int | None = None
     store_all: bool = False
+    bootstrap: bool = False
 
     def __post_init__(self) -> None:
         """Validate the options."""
@@ -122,6 +125,8 @@ def fit_responses(
 ) -> Fit:
     """Fit a model spec to responses and judge the fit."""
     started = time.perf_counter()
+    if options.bootstrap:
+        check_bootstrap(responses, spec)
     with stage(progress, "building the model"):
         built = build(spec, responses, options.sampling.difficulties)
     refuse_contaminated(responses, np.array(built.design.models)[built.design.clean].tolist())
@@ -151,6 +156,10 @@ def fit_responses(
             checks.append(checking.integration_check(draws, built.lattice, rng))
         checks += left_out_check(own, built, responses, limits)
         checks += design_checks(built, reference, options.items)
+    if options.bootstrap and reference is not None:
+        rng = stream(options.seed, "published bootstrap")
+        frame, coords = responses.frame, built.design.coords
+        groups["bootstrap"] = rounded(stored_bootstrap(frame, coords, reference, rng, progress))
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
     record["checks"] = [check.to_dict() for check in checks]
@@ -323,6 +332,7 @@ def fit(
     difficulties: Difficulties = Sampling.difficulties,
     item_draws: int | None = None,
     store_all: bool = False,
+    bootstrap: bool = False,
     thresholds: Thresholds | None = None,
     progress: bool = False,
     command: str = "",
@@ -396,6 +406,10 @@ def fit(
         estimands whole, to five digits; of what there is one of for each item or response
         evenly spaced draws (``fit.record["stored"]`` counts them), and no model-by-item
         effects. Files are then some twenty times smaller.
+    bootstrap : bool, default False
+        Whether to make the published bootstrap beside the fit (penalised logistic regressions of
+        1,000 resamples of items): `Fit.bootstrap`, ``summary`` and the report have it. It needs
+        a column ``contamination``, and single items.
     thresholds : Thresholds, optional
         What the checks require.
     progress : bool, default False
@@ -450,5 +464,6 @@ def fit(
         command=command,
         item_draws=item_draws,
         store_all=store_all,
+        bootstrap=bootstrap,
     )
     return fit_responses(table, spec, options, progress)

@@ -14,6 +14,7 @@ from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
 from bayescontam.inference.assumed_spillover import assumed_table
+from bayescontam.inference.bootstrap import bootstrap_table
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.estimands import renamed
 from bayescontam.inference.identification import SMALLEST_EFFECT
@@ -203,6 +204,38 @@ class Fit(Stored):
         parts.insert(1, "benchmark", parts["concept"].map(benchmark))
         table = table.assign(concept="")
         return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
+
+    def bootstrap(self, level: float | None = None) -> pd.DataFrame:
+        """Return the published bootstrap, if the fit was made with it.
+
+        Parameters
+        ----------
+        level : float, optional
+            Probability of the percentile intervals; default: that of the fit.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, quantity, mean, sd, ci_low, ci_high``, quantities ``accuracy``,
+            ``genuine_ability_direct``, ``overfitting_direct``, ``overfitting_fraction_direct``
+            and ``slope``: of logistic regressions on contamination with an L2 penalty of 1 on
+            the slope, fitted to 1,000 resamples of the items that each model answered, at the
+            reference of the fit. Overfitting below 0 is set to 0. Empty without
+            ``fit(bootstrap=True)``.
+
+        Raises
+        ------
+        UsageError
+            If the level is none of an interval.
+
+        References
+        ----------
+        "Quantifying Knowledge-Dependent Overfitting on ARC-AGI", sections 2.2 and 2.3.
+        """
+        level = self.level if level is None else level
+        check_level(level)
+        known = self.data["bootstrap"].to_dataset() if "bootstrap" in self.data else None
+        return bootstrap_table(known, level)
 
     def responses(self) -> Responses:
         """Return the responses that the fit was made of.

@@ -5,6 +5,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.errors import UsageError
+from bayescontam.inference.bootstrap import QUANTITIES
 from bayescontam.inference.ranking import Ranking, rank_models
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sensitivity import THRESHOLD, reported
@@ -87,6 +88,28 @@ def by_concept(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     for column, found in _OF_RANKS.items():
         table[column] = wide.get(found, np.nan)
     return table.reset_index()
+
+
+def beside_bootstrap(
+    fit: Fit, estimands: pd.DataFrame | None = None, level: float | None = None
+) -> pd.DataFrame:
+    """Return the published bootstrap beside the fit: two rows for each model and benchmark."""
+    columns = [name + end for name in QUANTITIES for end in _INTERVAL.values()]
+    known = fit.bootstrap(level)
+    if known.empty:
+        return pd.DataFrame(columns=[*_PAIR, "method", *columns])
+    own = _whole(fit, fit.estimands(level) if estimands is None else estimands)
+    parts = []
+    for method, rows in (("this fit", own), ("bootstrap", known)):
+        wide = rows.pivot(index=_PAIR, columns="quantity", values=list(_INTERVAL))
+        part = pd.DataFrame({"method": method}, index=wide.index)
+        for name in QUANTITIES:
+            for column, end in _INTERVAL.items():
+                part[name + end] = wide[column].get(name, np.nan)
+        parts.append(part)
+    order = pd.MultiIndex.from_frame(known[_PAIR].drop_duplicates())
+    both = [part.reindex(order).reset_index() for part in parts]
+    return pd.concat(both).sort_index(kind="stable").reset_index(drop=True)
 
 
 def checks(fit: Fit) -> pd.DataFrame:

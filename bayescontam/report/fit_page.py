@@ -16,6 +16,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.errors import BayescontamError, UsageError
 from bayescontam.inference import tables
 from bayescontam.inference.assumed_spillover import PUBLISHED
+from bayescontam.inference.bootstrap import LACKS, QUANTITIES
 from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.inference.findings import (
     estimated_effect,
@@ -59,6 +60,8 @@ MOST_BENCHMARKS = 12
 """Benchmarks with a picture of what is assumed of contaminated items."""
 MOST_ASSUMED = 1000
 """Pairs of which the page has total effects by what is assumed of spillover."""
+MOST_BOOTSTRAP = 1000
+"""Rows of the published bootstrap beside the fit that the page has."""
 MOST_WITHIN = 1000
 """Rows of rankings within benchmarks up to which the page has these tables."""
 MOST_PAIRS = 30
@@ -141,6 +144,7 @@ def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
         "ranks": tables.ranks(fit),
         "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
         "curves": tables.dose_response(fit),
+        "bootstrap": tables.beside_bootstrap(fit, estimands),
         "confounding": fit.confounding(),
         "spillover-assumed": fit.assumed_spillover(),
         "sensitivity": tables.sensitivity(fit),
@@ -207,6 +211,7 @@ def render(
         content["confounding"] = confounding_section(fit)
         content["assumed"] = assumed_section(fit)
         content["identified"] = identified_section(fit)
+        content["bootstrap"] = bootstrap_section(fit, estimands)
         content["mastery"] = mastery_section(fit, mastery_of(fit))
         content["grids"] = None if arc is None else grids_section(fit, arc)
         advance(1)
@@ -351,6 +356,15 @@ def assumed_section(fit: Fit) -> dict[str, Any] | None:
         "source": PUBLISHED.source,
         "fitted": EffectNames.among(fit.data["estimands"]) != DIRECT,
     }
+
+
+def bootstrap_section(fit: Fit, estimands: pd.DataFrame) -> dict[str, Any] | None:
+    """Return the published bootstrap beside the fit, if it was made."""
+    table = tables.beside_bootstrap(fit, estimands)
+    if table.empty:
+        return None
+    shown = longest_rows(table, DIRECT.overfitting, "bootstrap", MOST_BOOTSTRAP)
+    return shown | {"quantities": QUANTITIES, "lacks": LACKS}
 
 
 def provenance(fit: Fit) -> list[tuple[str, str]]:

@@ -380,6 +380,7 @@ def _options(
         level,
         fit.smallest_effect,
         sampling=sampling,
+        bootstrap="bootstrap" in fit.data,
     )
 
 

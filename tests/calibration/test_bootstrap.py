@@ -4,10 +4,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from bayescontam.calibration import estimators
-from bayescontam.calibration.estimators import QUANTITIES, regressions, resample
 from bayescontam.calibration.storage import BOUNDS, intervals
 from bayescontam.errors import DataError, FitError, UsageError
+from bayescontam.inference import bootstrap
+from bayescontam.inference.bootstrap import QUANTITIES, regressions, resample
 
 
 def answers(items: int, seed: int, trials: int = 1) -> pd.DataFrame:
@@ -73,9 +73,9 @@ def test_steps_are_halved_where_they_would_raise_the_loss(monkeypatch: pytest.Mo
     assert (n * wrong).sum(axis=1) == pytest.approx(0, abs=1e-4)
     assert (n * wrong) @ d == pytest.approx(1e-4 * slope, abs=1e-4)
     # Whether each step is asked about changes nothing; if none were, some would not arrive.
-    monkeypatch.setattr(estimators, "_SURE", 0.0)
+    monkeypatch.setattr(bootstrap, "_SURE", 0.0)
     np.testing.assert_array_equal(regressions(*arrays(frame), weights, 1e-4), (intercept, slope))
-    monkeypatch.setattr(estimators, "_SURE", np.inf)
+    monkeypatch.setattr(bootstrap, "_SURE", np.inf)
     with pytest.raises(FitError), np.errstate(all="ignore"):
         regressions(*arrays(frame), weights, 1e-4)
 
@@ -84,18 +84,18 @@ def test_steps_of_the_stated_length_cannot_raise_the_loss() -> None:
     def least_fall(change: float) -> float:
         return 1 - (np.exp(change) - 1 - change) / change**2
 
-    assert least_fall(estimators._SURE) > 0 > least_fall(1.8)
+    assert least_fall(bootstrap._SURE) > 0 > least_fall(1.8)
     rng, long = np.random.default_rng(7), 0
     for _ in range(300):
         x = rng.normal(0, 10 ** rng.uniform(-1, 1), 30)
         trials = rng.poisson(1, (20, 30)).astype(float)
         k = rng.binomial(1, 0.5, 30)
         right = trials @ np.stack([k, k * x], axis=1)
-        problem = estimators._NewtonLogistic(right, trials, x, 10 ** rng.uniform(-4, 0))
+        problem = bootstrap._NewtonLogistic(right, trials, x, 10 ** rng.uniform(-4, 0))
         at = rng.normal(0, [2.0, 0.5], (20, 2))
         step, _ = problem.step(at)
         change = np.abs(step[:, :1] + step[:, 1:] * x).max(axis=1)
-        sure = change <= estimators._SURE
+        sure = change <= bootstrap._SURE
         long += int((change[sure] > 1).sum())
         assert (problem.loss(at + step) <= problem.loss(at) + 1e-12)[sure].all()
     assert long > 100
@@ -154,7 +154,7 @@ def test_every_pair_of_model_and_benchmark_has_its_rows() -> None:
 def test_blocks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = answers(30, 9)
     whole = bootstrap_rows(frame, np.random.default_rng(1), resamples=50)
-    monkeypatch.setattr(estimators, "_BLOCK", 30 * 7)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 30 * 7)
     parts = bootstrap_rows(frame, np.random.default_rng(1), resamples=50)
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
 
@@ -177,7 +177,7 @@ def test_a_slope_without_contamination_is_zero() -> None:
 
 
 def test_a_regression_that_does_not_converge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "_STEPS", 1)
+    monkeypatch.setattr(bootstrap, "_STEPS", 1)
     with pytest.raises(FitError, match="20 of 20 regressions did not converge in 1 Newton steps"):
         bootstrap_rows(answers(30, 12), np.random.default_rng(1), resamples=20)
 

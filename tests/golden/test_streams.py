@@ -81,6 +81,7 @@ SEEDED: dict[str, tuple[tuple[str | int, ...], tuple[int, int]]] = {
     "('prior predictive')": (('prior predictive',), (1950849227, 1656554333)),
     "('prior replicates')": (('prior replicates',), (287829000, 2484443760)),
     "('prior')": (('prior',), (1733230890, 1866719657)),
+    "('published bootstrap')": (('published bootstrap',), (1707867893, 3883335330)),
     "('quantities')": (('quantities',), (48229441, 2065713996)),
     "('rate')": (('rate',), (2195172075, 572939205)),
     "('recall covariates')": (('recall covariates',), (256534686, 3083511018)),

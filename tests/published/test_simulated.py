@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from bayescontam.calibration import simulators
-from bayescontam.calibration.estimators import regressions, resample
+from bayescontam.inference.bootstrap import regressions, resample
 from studies import _common, decomposition, eight_models, novelty, versions
 from studies._common import (
     Generator,
