@@ -30,7 +30,7 @@ type On = Literal["new", "same"]
 MOST_DRAWS = 1000
 """Draws that numbers of solved tasks are computed for."""
 MOST_NUMBERS = 30_000_000
-"""Draws times the squared size of a group; for larger groups fewer draws are used."""
+"""Draws times responses, and times the squared size of a group; of more, fewer draws are used."""
 FEWEST_DRAWS = 100
 FEWEST_UNITS = 2
 """Tasks of a group from which others like them can be imagined."""
@@ -169,8 +169,9 @@ def groups_of(fit: Fit, unit: Unit, on: On, by: By) -> Iterator[Group]:
 
 def _draws(fit: Fit, built: BuiltModel, largest: int) -> Draws:
     """Return draws with the difficulties of all items and the effects of all responses."""
-    seed, most = fit.record["seed"], max(FEWEST_DRAWS, MOST_NUMBERS // largest**2)
-    draws = stack_draws(fit.joint_posterior(), built.design).thinned(min(MOST_DRAWS, most))
+    seed, size = fit.record["seed"], max(largest**2, len(built.design))
+    most = min(MOST_DRAWS, max(FEWEST_DRAWS, MOST_NUMBERS // size))
+    draws = stack_draws(fit.joint_posterior(), built.design).thinned(most)
     if fit.record.get("difficulties") == "marginalised":
         lattice = build(fit.spec, fit.responses(), "marginalised").lattice
         draws = draw_difficulties(draws, lattice, stream(seed, "difficulties"))

@@ -1,5 +1,6 @@
 """The published bootstrap beside a fit: at the fit's reference, stored with it, and refused."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from typer.testing import CliRunner
 
 from bayescontam._random import stream
+from bayescontam.cli.app import app
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.bootstrap import QUANTITIES, RESAMPLES
@@ -121,6 +124,19 @@ def test_the_page_shows_it_and_what_it_lacks(fit: Fit) -> None:
     row = beside_bootstrap(fit).iloc[1]
     assert f"{row['genuine_ability_direct']:.3f}" in text
     assert len(whole_tables(fit, fit.estimands())["bootstrap"]) == 6
+
+
+def test_summary_prints_it_at_the_level_that_is_given(fit: Fit, tmp_path: Path) -> None:
+    path, runner = tmp_path / "fit.nc", CliRunner(env={"COLUMNS": "200"})
+    fit.to_netcdf(path)
+    done = runner.invoke(app, ["summary", str(path), "--level", "0.8"])
+    assert done.exit_code == 0
+    assert "held genuine ability in 78 %" in " ".join(done.stdout.split())
+    row = beside_bootstrap(fit, level=0.8).iloc[1]
+    name = "genuine_ability_direct"
+    assert f"{row[name]:.3f} [{row[f'{name}_low']:.3f}, {row[f'{name}_high']:.3f}]" in done.stdout
+    content = json.loads(runner.invoke(app, ["summary", str(path), "-f", "json"]).stdout)
+    assert [each["method"] for each in content["bootstrap"]] == ["this fit", "bootstrap"] * 3
 
 
 def test_without_it_there_is_nothing() -> None:

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from scipy.stats import binom
 
+from bayescontam.data.published_tables import concepts_of_counts
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.mastery import concept_mastery
@@ -178,8 +180,6 @@ def test_means_over_items_are_the_estimand(difficulties: str) -> None:
 
 
 def test_a_poisson_binomial_with_equal_chances_is_binomial() -> None:
-    from scipy.stats import binom
-
     found = poisson_binomial(np.full((2, 40), 0.3))
     np.testing.assert_allclose(found, np.tile(binom.pmf(np.arange(41), 40, 0.3), (2, 1)))
 
@@ -221,6 +221,27 @@ def test_numbers_of_tasks_are_withheld_where_answers_go_together() -> None:
     items = concept_mastery(fit, unit="item")
     assert not items.table["verdict"].any()
     assert items.table["p_mastered"].notna().all()
+
+
+def test_rows_that_count_items_have_new_ones_alone() -> None:
+    """Printed results by concept: one row of 30 items each."""
+    frame = pd.DataFrame(
+        [(m, "b", c, k, 30, c) for m, k in zip(MODELS, (24, 6), strict=True) for c in CONCEPTS],
+        columns=["model", "benchmark", "item", "n_correct", "n_trials", "concept"],
+    )
+    spec = concepts_of_counts()
+    fit = fitted(frame, spec)
+    found = concept_mastery(fit, 20).table
+    wanted = fit.data["estimands_by_concept"]["accuracy"]
+    for row in found.itertuples():
+        p = wanted.sel(model=row.model, concept=row.concept).to_numpy().ravel()
+        assert (row.units, row.number, row.needed) == (30, 30, 20)
+        assert row.solved == (24 if row.model == "able" else 6)
+        assert row.p_solved == pytest.approx(p.mean(), abs=1e-4)
+        assert row.p_mastered == pytest.approx(binom.sf(19, 30, p).mean(), abs=1e-3)
+    assert found["spread"].isna().all()
+    with pytest.raises(UsageError, match="count different items together"):
+        concept_mastery(fit, on="same")
 
 
 def test_one_task_shows_nothing_of_others() -> None:
