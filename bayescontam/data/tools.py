@@ -27,7 +27,7 @@ TOOLS = {
 }
 """What comes after ``bayescontam import`` for each tool whose logs are read, and its name."""
 
-COMMANDS = (*TOOLS, "arc-predictions", "matrix")
+COMMANDS = (*TOOLS, "arc-predictions", "arc-people", "matrix")
 ADVICE = f"files of evaluation tools are read by: bayescontam import {' | '.join(COMMANDS)}"
 """What to do with a file of another program that is given as a table."""
 _START = 1_000_000  # bytes from which a file is recognised

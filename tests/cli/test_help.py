@@ -25,6 +25,7 @@ VERBS = [
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
     "import evalplus", "import livecodebench", "import arc-predictions",
     "answer", "answer arc", "answer arc-baseline", "concepts", "exposures",
+    "import arc-people",
     "corpora", "corpora list", "corpora show", "scan", "index", "find",
     "vectors", "vectors add", "vectors show",
     "judge", "judge export", "judge import", "judge llm", "judge agreement",

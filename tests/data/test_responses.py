@@ -579,3 +579,34 @@ def test_frames_are_read_like_files() -> None:
     found = read_responses(_frame(), where="model == 'A'")
     assert found.models == ("A",)
     assert found.source == "DataFrame"
+
+
+def test_participants_are_levels_of_a_model() -> None:
+    """Their responses to one item are several rows, and no repeats of one."""
+    table = pd.DataFrame(
+        {
+            "model": ["humans", "humans", "program"], "benchmark": "b", "item": "i",
+            "participant": ["ann", "bob", None], "correct": [1, 0, 1],
+        }
+    )  # fmt: skip
+    responses = Responses.from_frame(table)
+    assert responses.frame["participant"].tolist() == ["ann", "bob", ""]
+    other = Responses.from_frame(table.replace({"bob": "cay"}))
+    assert other.data_hash != responses.data_hash
+    with pytest.raises(DataError, match=r"row 2: participant: same model, benchmark, item, part"):
+        Responses.from_frame(table.replace({"bob": "ann"}))
+    summed = Responses.from_frame(table.replace({"bob": "ann"}), sum_repeats=True)
+    assert summed.frame["n_trials"].tolist() == [2, 1]
+    with pytest.raises(DataError, match=r"row 2: participant: blank, and other rows of this model"):
+        Responses.from_frame(table.replace({"bob": ""}))
+    with pytest.raises(DataError, match=r"got ' ann', .*without blanks at its ends"):
+        Responses.from_frame(table.replace({"bob": " ann"}))
+
+
+def test_a_column_without_participants_changes_nothing() -> None:
+    table = pd.DataFrame(
+        {"model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [1, 0], "participant": ""}
+    )
+    responses = Responses.from_frame(table)
+    assert "participant" not in responses.frame
+    assert responses.data_hash == Responses.from_frame(table.drop(columns="participant")).data_hash

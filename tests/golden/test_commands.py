@@ -228,6 +228,7 @@ IMPORTS = {
     "evalplus": "--model m",
     "livecodebench": "",
     "arc-predictions": "--tasks tasks",
+    "arc-people": "--exclude-explanations 1 --rules rules.csv",
     "matrix": "--benchmark quiz",
     "inspect": "",
 }
@@ -278,6 +279,14 @@ def log_of(tool: str, folder: Path) -> Path:
         attempts = [{"attempt_1": grid} for grid in ([[2, 1]], [[1, 2]], "2 1\n1")]
         (folder / "s.json").write_text(json.dumps({"turn": attempts}), encoding="utf-8")
         return folder / "s.json"
+    if tool == "arc-people":
+        rows = ["participant,item,attempt,correct,minimal,training,explanation,concept"]
+        rows += ["ann,t,1,0,0,1,,C", "ann,m,1,1,1,0,copy it,C", "ann,a,1,1,0,0,all of it,C"]
+        rows += ["ann,b,1,0,0,0,,D", "ann,b,2,1,0,0,the other,D", "bob,m,1,0,1,0,,C"]
+        rows += ["bob,a,1,0,0,0,,C", "bob,b,1,0,0,0,,D", "cay,a,1,1,0,0,,C", "cay,b,1,0,0,0,,D"]
+        rows += ["dan,m,1,1,1,0,as shown,C", "dan,a,1,0,0,0,,C", "dan,b,1,1,0,0,turn it,D"]
+        (folder / "attempts.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return folder / "attempts.csv"
     from tests.support.write_logs import each_tool
 
     return each_tool(folder)[tool]

@@ -30,7 +30,7 @@ GUESSES = 3
 """Most attempts at a test input that count, as published (Moskvichev et al. 2023)."""
 _ENDINGS = (".json", ".csv", ".jsonl", ".txt")
 _ATTEMPT = re.compile(r"attempt_(\d+)")
-_PIPED = re.compile(r"\|(?:\d+\|)+")
+PIPED = re.compile(r"\|(?:\d+\|)+")
 
 
 @dataclass
@@ -234,16 +234,16 @@ def _old_submission(file: Path, importing: Importing) -> Iterator[Prediction]:
                     if not task or not test.isdecimal():
                         raise ValueError("output_id is not of the form TASK_NUMBER")
                     parts = enumerate((row["output"] or "").split(), start=1)
-                    attempts = {k: _unpiped(part) for k, part in parts}
+                    attempts = {k: unpiped(part) for k, part in parts}
                     yield Prediction(source, file.stem, task, int(test), attempts)
     except (UnicodeDecodeError, csv.Error) as error:
         problem = f"is no CSV in UTF-8 ({printable(str(error), 80)})"
         importing.left_out.broken(source, "as a whole", problem)
 
 
-def _unpiped(part: str) -> Any:
+def unpiped(part: str) -> Any:
     """Return the grid that ``|012|345|`` is, or the text as it is."""
-    if not _PIPED.fullmatch(part):
+    if not PIPED.fullmatch(part):
         return part
     return [[int(digit) for digit in line] for line in part.strip("|").split("|")]
 

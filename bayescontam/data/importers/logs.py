@@ -106,12 +106,14 @@ def _extremes(table: pd.DataFrame) -> list[str]:
     return notes
 
 
-def _check_extra(trials: pd.DataFrame, extra: Mapping[str, str], source: str) -> None:
+def _check_extra(
+    trials: pd.DataFrame, extra: Mapping[str, str], source: str, keys: list[str]
+) -> None:
     """Refuse extra columns that differ between the trials of a response."""
     faults = []
     for column, name in extra.items():
-        values = trials[[*KEYS, column]].drop_duplicates()
-        twice = values.duplicated(KEYS, keep=False)
+        values = trials[[*keys, column]].drop_duplicates()
+        twice = values.duplicated(keys, keep=False)
         if twice.any():
             model, benchmark, item = values.loc[twice, KEYS].iloc[0]
             found = join_list(map(str, values.loc[twice, column].iloc[:3]))
@@ -296,8 +298,10 @@ class Importing:
         trials, runs, merged = distinct(trials, self.left_out, copies=self.copies, texts=texts)
         trials, chosen = self.groups.applied(trials, chosen)
         extra = extra_names(trials)
-        _check_extra(trials, extra, self.source)
-        grouped = trials.groupby(KEYS, sort=True, observed=True)
+        # People are levels of the model that they are together.
+        keys = [*KEYS, "participant"] if "participant" in trials else KEYS
+        _check_extra(trials, extra, self.source, keys)
+        grouped = trials.groupby(keys, sort=True, observed=True)
         frame = grouped.agg(n_correct=("correct", "sum"), n_trials=("out_of", "sum"))
         if extra:
             own = grouped[list(extra)].first(skipna=False).rename(columns=extra)
