@@ -1,10 +1,20 @@
 """People of one group differ in ability: what intervals that ignore it are worth."""
 
+import time
+
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 from scipy.special import expit
 
 from bayescontam.data.importers.exclusion import accuracy_of_people
+from bayescontam.data.responses import Responses
+from bayescontam.inference.estimands import estimands
+from bayescontam.inference.posterior import Draws, accuracy, stack_draws
+from bayescontam.inference.predictive import prior_draws, with_own_effects
+from bayescontam.model.build import BuiltModel, build, build_design
+from bayescontam.specs.registry import load_model
 
 pytestmark = pytest.mark.slow
 
@@ -16,6 +26,7 @@ STUDIES = [
     (20, 30, 10, 1.0, 1.0, 1.0),
     (300, 30, 1, 3.0, 1.0, 1.0),  # by concept: one item of it each
 ]
+DATA_SETS, DRAWS, KEPT, FITS = 120, 1000, 199, 40
 Z = np.linspace(-6, 6, 121)
 WEIGHT = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
 
@@ -40,3 +51,133 @@ def test_coverage_of_the_jackknife(study: tuple[float, ...]) -> None:
         found += low < truth < high, abs(value - truth) < 1.96 * se
     print(f"{study}: jackknife {found[0] / tables:.3f}, independent {found[1] / tables:.3f}")
     assert abs(found[0] / tables - 0.95) < 0.03
+
+
+def test_calibration_of_participants_within_a_model() -> None:
+    """Simulation-based calibration of `concepts` with a group of people beside programs."""
+    import nutpie
+
+    rng = np.random.default_rng(7)
+    table = people_and_programs(rng, people=16, items=18, each=9, programs=3)
+    responses, spec = Responses.from_frame(table), load_model("concepts")
+    built = build(spec, responses)
+    varying = build_design(spec, built.design, varying="counts")
+    compiled = nutpie.compile_pymc_model(varying.model)
+    truths, _ = prior_draws(built, DATA_SETS, rng)
+    p = accuracy(truths, built)
+    ranks: dict[str, list[int]] = {}
+    started = time.process_time()
+    for k in range(DATA_SETS):
+        counts = (rng.random(len(built.design)) < p[k]).astype(np.int64)
+        trace = nutpie.sample(
+            compiled.with_data(counts=counts), draws=DRAWS, tune=700, chains=2, cores=1,
+            seed=k, target_accept=0.9, progress_bar=False,
+        )  # fmt: skip
+        draws = stack_draws(trace["posterior"].to_dataset(), built.design).thinned(KEPT)
+        for name, (truth, found) in quantities(truths[k : k + 1], draws, built).items():
+            below = int((found < truth).sum() + rng.integers(0, int((found == truth).sum()) + 1))
+            ranks.setdefault(name, []).append(below)
+        if (k + 1) % 20 == 0:
+            print(f"{k + 1} data sets in {time.process_time() - started:.0f} s of the processor")
+    worst = 1.0
+    for name, found in ranks.items():
+        places = (np.array(found) + 0.5) / (KEPT + 1)
+        value = stats.kstest(places, "uniform").pvalue
+        covered = np.mean((places > 0.025) & (places < 0.975))
+        print(f"{name}: mean rank {places.mean():.3f}, KS p {value:.3f}, 95 % {covered:.3f}")
+        worst = min(worst, value)
+    assert worst > 1e-4 / len(ranks)
+
+
+def quantities(
+    truth: Draws, draws: Draws, built: BuiltModel
+) -> dict[str, tuple[float, np.ndarray]]:
+    """Return the true value of each quantity, and draws of it."""
+    seed = np.random.default_rng(0)
+    levels = [
+        estimands(each, built, (1, len(each)), "min_observed", rng=seed) for each in (truth, draws)
+    ]
+    found = {}
+    for name in ("sigma_zeta", "sigma_xi"):
+        found[name] = float(getattr(truth, name)[0, 0]), getattr(draws, name)[:, 0]
+    for name, k in (("zeta", 0), ("zeta", 7), ("xi", 3), ("theta", 0), ("theta", 4), ("delta", 2)):
+        found[f"{name} {k}"] = float(getattr(truth, name)[0, k]), getattr(draws, name)[:, k]
+    for model in built.design.models[:2]:
+        values = [each["estimands"]["accuracy"].sel(model=model) for each in levels]
+        found[f"accuracy of {model}"] = float(values[0].item()), values[1].to_numpy().ravel()
+    by_concept = [
+        each["estimands_by_concept"]["accuracy"].sel(model="humans").isel(concept=0)
+        for each in levels
+    ]
+    found["accuracy of humans on a concept"] = (
+        float(by_concept[0].item()), by_concept[1].to_numpy().ravel(),
+    )  # fmt: skip
+    return found
+
+
+def people_and_programs(
+    rng: np.random.Generator, *, people: int, items: int, each: int, programs: int
+) -> pd.DataFrame:
+    """Return a table of random answers of a group of people, and of programs."""
+    rows = [
+        ("humans", i, f"p{p}") for p in range(people)
+        for i in rng.choice(items, each, replace=False)
+    ] + [(f"program {m}", i, "") for m in range(programs) for i in range(items)]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["model", "item", "participant"])
+    concept = table["item"].mod(3).map("c{}".format)
+    names = table["item"].map("i{:02d}".format)
+    correct = rng.integers(0, 2, len(table))
+    return table.assign(benchmark="arc", item=names, concept=concept, correct=correct)
+
+
+@pytest.mark.parametrize("spread", [1.0])
+def test_intervals_that_ignore_participants(spread: float) -> None:
+    """Coverage of the accuracy of people by fits with and without participants."""
+    import nutpie
+
+    rng, covered, width = np.random.default_rng(3), np.zeros(2), np.zeros(2)
+    table = people_and_programs(rng, people=24, items=18, each=12, programs=2)
+    spec = load_model("ability")
+    without = table.drop(columns="participant").groupby(["model", "item"], as_index=False)
+    summed = without.agg(benchmark=("benchmark", "first"), n_correct=("correct", "sum"),
+                         n_trials=("correct", "size"))  # fmt: skip
+    built = [build(spec, Responses.from_frame(each)) for each in (table, summed)]
+    compiled = None
+    truths = []
+    for _ in range(FITS):
+        hard, own = rng.normal(0, 1, 18), rng.normal(0, 0.5, 18)
+        able, level = rng.normal(0, spread, 24), np.array([1.0, -0.5, 0.5])
+        truths.append(
+            float((expit(1.0 - hard[:, None] + own[:, None] + spread * Z) @ WEIGHT).mean())
+        )
+        item = table["item"].str[1:].astype(int).to_numpy()
+        model = pd.factorize(table["model"])[0]
+        eta = level[model] - hard[item]
+        people = (table["participant"] != "").to_numpy()
+        number = table.loc[people, "participant"].str[1:].astype(int).to_numpy()
+        eta[people] += own[item[people]] + able[number]
+        made = table.assign(correct=(rng.random(len(eta)) < expit(eta)).astype(int))
+        tables = made, made.drop(columns="participant").groupby(
+            ["model", "item"], as_index=False
+        ).agg(benchmark=("benchmark", "first"), n_correct=("correct", "sum"),
+              n_trials=("correct", "size"))  # fmt: skip
+        if compiled is None:
+            compiled = [
+                nutpie.compile_pymc_model(build_design(spec, b.design, varying="counts").model)
+                for b in built
+            ]
+        for k, each in enumerate(tables):
+            now = build(spec, Responses.from_frame(each))
+            trace = nutpie.sample(
+                compiled[k].with_data(counts=now.design.n_correct), draws=500, tune=500, chains=2,
+                cores=1, seed=1, target_accept=0.9, progress_bar=False,
+            )  # fmt: skip
+            draws = stack_draws(trace["posterior"].to_dataset(), now.design)
+            draws = with_own_effects(draws, now, rng)
+            found = estimands(draws, now, (2, 500), "min_observed")["estimands"]["accuracy"]
+            low, high = np.quantile(found.sel(model="humans"), [0.025, 0.975])
+            covered[k] += low < truths[-1] < high
+            width[k] += high - low
+    for name, c, w in zip(("with participants", "by item"), covered, width, strict=True):
+        print(f"spread {spread:g}, {name}: covered {c / FITS:.3f}, mean width {w / FITS:.3f}")
+    assert covered[0] / FITS > 0.85

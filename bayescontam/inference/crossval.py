@@ -126,13 +126,15 @@ class RefitData:
         """Hash of the table of a design without an exposure: keys of stored refits have it."""
         parts = []
         for field in fields(self.design):
-            # The first follow from the table, and fits that have the last are not made again.
-            if field.name in ("whole", "like", "centring", "shared"):
+            # The first follow from the table, names of people change nothing, and fits that have the
+            # last are not made again.
+            if field.name in ("whole", "like", "centring", "people", "shared"):
                 continue
             value = getattr(self.design, field.name)
+            # As in refits that were stored before there was any.
+            if value is None and field.name in ("lineage", "participant", "pair"):
+                continue
             if field.name == "lineage":
-                if value is None:  # as in refits that were stored before there was any
-                    continue
                 # The rest of it follows from the table.
                 value = np.concatenate([value.base, value.group_kind, value.share.ravel()])
             array = isinstance(value, np.ndarray)

@@ -196,8 +196,7 @@ def _items_check(built: BuiltModel, items: Items) -> Check:
     """Check that models are compared on common ground, and how much of it was observed."""
     design = built.design
     count = np.bincount(design.benchmark_of_item, minlength=len(design.benchmarks))
-    answers = np.bincount(design.model_benchmark, minlength=design.answered.size)
-    cells = answers.reshape(design.answered.shape)
+    cells = design.items_answered
     partly = (cells > 0) & (cells < count)
     fixed, ranked = ~over_all(built, items), comparable(built, items)
     incomparable, few = partly & (fixed | ~ranked), partly & (2 * cells < count)

@@ -429,6 +429,12 @@ def _smallest(change: FloatArray, own: tuple[float, float], level: float, two_si
 def _own_differences(fit: Fit, compared: Compared, at: int) -> tuple[FloatArray, FloatArray]:
     """Return the mean difference to the base by responses alone, and its error, dims (model,)."""
     data = fit.data["constant_data"].to_dataset()
+    if "participant_of_response" in data:
+        raise UsageError(
+            "against: responses of a model that is a group of people go together by participant,"
+            " so that a verdict against a margin cannot be given from them; compare by"
+            " probabilities (rank without --against)"
+        )
     model, benchmark, item = (
         data[f"{name}_of_response"].to_numpy() for name in ("model", "benchmark", "item")
     )

@@ -26,6 +26,7 @@ from bayescontam.inference.summary import ranks
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design, extremes
 from bayescontam.model.effect_names import ABILITIES, DIRECT, EFFECTS, SPILLOVER, TOTAL
+from bayescontam.model.priors import SMALLEST
 from bayescontam.model.terms import benchmarks_with_two_models
 
 Items = Literal["all", "answered"]
@@ -65,6 +66,8 @@ class Population:
     # for each of these the position of an observed one whose effect has the same spread
     scale_from: IntArray
     sampled: bool  # whether the items are a sample of those that estimands are about
+    # number of pairs of a group of people and an item that estimands need and nobody answered
+    unseen: int = 0
 
     @classmethod
     def of(cls, built: BuiltModel, items: Items, sampled: bool = False) -> "Population":
@@ -78,16 +81,19 @@ class Population:
             answered = built.design.answered[made.model, made.benchmark]
             weight = np.where(whole[made.benchmark], answered, made.weight).astype(float)
             seen = replace(seen, design=replace(made, weight=weight))
-        elif built.design.complete[whole].all():
-            seen = built
         else:
-            design, unobserved, scale_from = _completed(built, whole)
-            seen = replace(built, design=design)
+            seen = replace(built, design=_without_participants(built.design))
+            if not built.design.complete[whole].all():
+                design, unobserved, scale_from = _completed(seen, whole)
+                seen = replace(built, design=design)
         matrices = {
             kind: _shares(built, seen.design, kind == "benchmark", whole)
             for kind in dict.fromkeys(["benchmark", built.design.unit_dim])
         }
-        return cls(seen, matrices, unobserved, scale_from, sampled)
+        unseen = 0
+        if built.design.people is not None and seen.design.pair is not None:
+            unseen = int(seen.design.pair.max()) + 1 - len(built.design.people.pairs)
+        return cls(seen, matrices, unobserved, scale_from, sampled, unseen)
 
     @property
     def design(self) -> Design:
@@ -108,6 +114,11 @@ class Population:
             yield extended if lattice is not None else replace(extended, tally=weights)
 
     def _extended(self, draws: Draws, rng: np.random.Generator) -> Draws:
+        draws = replace(draws, zeta=None)  # estimands are about the population of participants
+        if draws.xi is not None and draws.sigma_xi is not None and self.unseen:
+            noise = rng.standard_normal((len(draws), self.unseen))
+            drawn = (draws.sigma_xi + SMALLEST) * noise
+            draws = replace(draws, xi=np.concatenate([draws.xi, drawn], axis=1))
         if draws.eta is None or draws.sigma_eps is None or not len(self.unobserved):
             return draws
         rows = self.design.n_single + self.unobserved
@@ -184,6 +195,14 @@ def _items_of_cells(table: Design, by_benchmark: bool, whole: NDArray[np.bool_])
     return np.where(whole[of_cell], every, answered.reshape(len(table.models), -1)).ravel()
 
 
+def _without_participants(design: Design) -> Design:
+    """Return the design with one response of each model to each item, whoever gave it."""
+    if design.people is None:
+        return design
+    once = design.subset(design.first_of_pairs)
+    return replace(once, participant=None, whole=design.whole)
+
+
 def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, IntArray, IntArray]:
     """Return the design with all pairs; the unobserved with effects, and whose spread they have."""
     # Rows of one trial come first, then those with an effect of their own; within each, those of
@@ -227,6 +246,10 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
         "n_single": table.n_single + int((~several).sum()),
         "whole": table.fitted_table,
     }
+    if table.people is not None and table.pair is not None:
+        own = table.people.grouped[model]
+        pair = np.where(own, len(table.people.pairs) + np.cumsum(own) - 1, -1)
+        changed["pair"] = joined(table.pair, pair)
     if table.contamination is not None:
         changed["contamination"] = joined(table.contamination, level)
     if table.exposure is not None:

@@ -329,13 +329,17 @@ def _given_solved(answers: Answers) -> tuple[FloatArray, FloatArray]:
 
 
 def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
-    """Judge how every item fits, dims (item,); None where rows count different items."""
+    """Judge how every item fits, dims (item,); None where rows count different items.
+
+    None where people of one model answered, too: their answers to an item go together, which what
+    is expected here does not take into account.
+    """
     # Answers are compared with what a model's ability leads to expect, plus what contamination
     # lifts: where a slope is negative it counts as zero, since it may be the misfit itself. The
     # false discovery rate is over all judged items: Benjamini & Hochberg (1995),
     # doi:10.1111/j.2517-6161.1995.tb02031.x.
     design = built.design
-    if built.spec.likelihood.trials == "items":
+    if built.spec.likelihood.trials == "items" or design.people is not None:
         return None
     draws = draws.thinned(max(20, min(DRAWS, MOST_NUMBERS // len(design))))
     order = np.lexsort((draws.theta.mean(axis=0)[design.model_unit], design.item))

@@ -27,6 +27,7 @@ from bayescontam.model.predictor import (
     response_slopes,
 )
 from bayescontam.model.priors import SMALLEST
+from bayescontam.model.quadrature import normal_trapezoid
 from bayescontam.model.transforms import rough_logits
 from bayescontam.specs.model import ModelSpec
 
@@ -34,6 +35,8 @@ CHUNK = 4_000_000
 """Numbers held at once while going through draws: 32 MB each array."""
 CACHED = 250_000
 """The same where much is computed of them: 2 MB, which stay in a core's own cache."""
+_REACH, _NODES = 6.0, 33
+"""Ends of the grid over abilities of participants, in their spread, and its nodes."""
 Places = NDArray[np.integer[Any]]
 
 
@@ -77,6 +80,12 @@ class Draws:
     alpha_pair: FloatArray | None = None  # dims (draw, model × benchmark)
     # dims (draw, factor): what moves contaminations that are not known, together
     shared: FloatArray | None = None
+    # zeta, sigma_zeta: abilities of participants, dims (draw, participant), and their spread,
+    # (draw, 1). With the spread alone accuracies are those of the population of participants.
+    zeta: FloatArray | None = None
+    sigma_zeta: FloatArray | None = None
+    xi: FloatArray | None = None  # dims (draw, pair of a group of people and an item)
+    sigma_xi: FloatArray | None = None  # dims (draw, 1)
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -177,7 +186,24 @@ def accuracy(
         eta = exposed(draws, design, eta)
     else:
         eta = eta + contamination_shift(draws.effects, design, contamination, spilled)
-    return likelihood.accuracy(eta, response_guess(draws, rows.spec, design))
+    guess = response_guess(draws, rows.spec, design)
+    if draws.sigma_zeta is None or draws.zeta is not None or design.people is None:
+        return likelihood.accuracy(eta, guess)
+    own = design.people.grouped[design.model]
+    p = likelihood.accuracy(eta, 0.0)
+    p[:, own] = mean_logistic(eta[:, own], draws.sigma_zeta)
+    return guess + (1 - guess) * p if np.any(guess) else p
+
+
+def mean_logistic(center: FloatArray, scale: FloatArray) -> FloatArray:
+    """Return means of logistic(center + scale z) over a standard Normal z, dims (draw, …)."""
+    # The trapezoid rule, which errs by about exp(-2 pi² / (scale * step)): below 1e-5 up to a
+    # scale of 4.
+    nodes, log_weights = normal_trapezoid(_REACH, _NODES)
+    result = np.zeros(center.shape)
+    for z, weight in zip(nodes, np.exp(log_weights), strict=True):
+        result += weight * likelihood.logistic(center + scale * z)
+    return result
 
 
 def response_guess(draws: Draws, spec: ModelSpec, design: Design) -> FloatArray:

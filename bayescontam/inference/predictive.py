@@ -302,9 +302,10 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
 
 def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> FloatArray:
     """Draw numbers of correct trials of all responses, dims (draw, response)."""
-    # Model-by-item effects and unknown contamination are drawn anew: with their own, fitted to the
-    # very responses that they are checked against, no check could fail.
+    # Model-by-item effects, participants and unknown contamination are drawn anew: with their own,
+    # fitted to the very responses that they are checked against, no check could fail.
     design = built.design
+    draws = _with_new_people(draws, rng)
     eta = predictor(draws, design)
     if draws.sigma_eps is not None:
         shape = len(draws), len(design) - design.n_single
@@ -318,6 +319,16 @@ def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator)
     if design.n_single == len(design):  # several times faster, and tables may be large
         return (rng.random(p.shape) < p) * 1.0
     return rng.binomial(design.n_trials, p).astype(np.float64)
+
+
+def _with_new_people(draws: Draws, rng: np.random.Generator) -> Draws:
+    """Return draws with other participants, and other effects that they share on items."""
+    others = {}
+    for name in ("zeta", "xi"):
+        known, scale = getattr(draws, name), getattr(draws, f"sigma_{name}")
+        if known is not None and scale is not None:
+            others[name] = (scale + SMALLEST) * rng.standard_normal(known.shape)
+    return replace(draws, **others) if others else draws
 
 
 def prior_draws(

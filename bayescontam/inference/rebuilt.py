@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayescontam.data.responses import Responses
+from bayescontam.data.responses import PARTICIPANT, Responses
 from bayescontam.errors import FitError
 from bayescontam.model.design import Design
 from bayescontam.model.lineage import BASE, CHECKPOINT, RUN
@@ -65,6 +65,9 @@ def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]
         frame[block.kinds] = kinds[data["kind_of_response"].to_numpy()]
     for name in (name for name in (CHECKPOINT, RUN) if name in data):
         frame[name] = data[name].to_numpy()[of_model]
+    if "participant_of_response" in data:
+        known_as = np.append(data["name_of_participant"].to_numpy().astype(object), "")
+        frame[PARTICIPANT] = known_as[data["participant_of_response"].to_numpy()]
     if "concept" in data.dims:
         names = _unit_names(data)
         frame[spec.ability.by] = names[data["concept_of_response"].to_numpy()]

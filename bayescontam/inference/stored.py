@@ -52,10 +52,10 @@ DIGITS = 16
 """Binary digits of stored draws: a relative error of 8e-6, far below any Monte Carlo error."""
 DENSITY_DIGITS = 11
 """The same of log densities of single responses: 2e-4, of numbers that are mostly below 1."""
-ITEM_DIMS = frozenset({"item", "repeated", "response"})
+ITEM_DIMS = frozenset({"item", "repeated", "response", "participant_item"})
 """Dims of what there is one of for each item or response."""
-_SAME = ("delta_coordinates", "log_alpha")
-"""What the sampler moves in place of `delta` and `alpha`, which say the same."""
+_SAME = ("delta_coordinates", "log_alpha", "xi_level")
+"""What the sampler moves in place of `delta`, `alpha` and `xi`, which say the same."""
 LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "observed_data", "loo")
 """Groups with a dim ``response``, whose responses have the labels of their rows."""
 _LABELS = ("model", "benchmark", "item")
@@ -406,6 +406,9 @@ def stored_table(design: Design, tasks: "pd.Series[str] | None" = None) -> dict[
             constant["checkpoint"] = ("model", lineage.checkpoint)
         if lineage.run:
             constant["run"] = ("model", list(lineage.run))
+    if design.people is not None:
+        constant["participant_of_response"] = ("response", design.participant)
+        constant["name_of_participant"] = ("participant", list(design.people.names))
     if design.unit_dim == "concept":
         constant["concept_of_response"] = ("response", design.unit)
         constant["benchmark_of_concept"] = ("concept", design.benchmark_of_unit)

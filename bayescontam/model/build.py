@@ -46,6 +46,7 @@ COORDINATES = (
     "t_start",
     "t_step",
     "psi_coordinates",
+    "xi_level",
     *_ABILITIES,
     *_LEVELS,
     *(f"{name}_rise" for name in (*_LEVELS, *_SLOPES)),
@@ -109,6 +110,10 @@ _WORDS = {
     "sigma_delta": "spread of difficulties on {unit}",
     "sigma_alpha": "spread of discriminations",
     "sigma_eps": "spread of model-by-item effects",
+    "zeta": "ability of participant {participant}",
+    "xi": "effect of {participant_item} beyond difficulty",
+    "sigma_zeta": "spread of participants' abilities",
+    "sigma_xi": "spread of items' effects for people",
 }
 
 

@@ -84,6 +84,10 @@ def _used(spec: ModelSpec) -> Iterator[str]:
         yield "sigma_alpha"
     if spec.likelihood.has_model_by_item:
         yield "sigma_eps"
+    if not spec.without_participants:
+        yield "sigma_zeta"
+        if spec.likelihood.has_model_by_item:
+            yield "sigma_xi"
 
 
 def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str:
@@ -136,6 +140,8 @@ def _meaning(name: str, prior: Prior | Beta | Dirichlet, spec: ModelSpec) -> str
         "sigma_delta": "items", "sigma_psi": "(where models answered a part) items",
         "sigma_eps": "one model's items beyond their difficulty", "sigma_a": "models",
         "sigma_theta": "a model's abilities", "sigma_mu": "units",
+        "sigma_zeta": "(where a model is a group of people) participants",
+        "sigma_xi": "(where a model is a group of people) a group's items beyond their difficulty",
         "sigma_step": "later checkpoints of a run", "sigma_t": "models of one base",
         "sigma_twin": "on one unit, models of one base",
         "sigma_lb": "(all contaminated) items of benchmarks",

@@ -17,6 +17,7 @@ from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
 from bayescontam.model.lineage import NO_DOSE, Lineage, add_checkpoints, make_lineage
+from bayescontam.model.people import People, make_people
 from bayescontam.model.shared import SharedDoses, make_shared
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
@@ -27,6 +28,7 @@ _SAME_KIND = 0.5
 """Part of two exposures that must be of the same kinds for them to inform on one coefficient."""
 _BY_RESPONSE = (
     "model", "benchmark", "unit", "item", "n_correct", "n_trials", "contamination", "weight",
+    "participant", "pair",
 )  # fmt: skip
 
 
@@ -129,6 +131,11 @@ class Design:
     # how contaminations that are not known move together; None where they do not
     shared: SharedDoses | None = None
     lineage: Lineage | None = None  # None where the model spec has none
+    # people, participant, pair: who answered, where models are groups of people, and which pair of
+    # a group and an item a response is of; dims (response,), -1 for other models; None without any
+    people: People | None = None
+    participant: IntArray | None = None
+    pair: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.model)
@@ -423,6 +430,26 @@ class Design:
         return ((count == items) | ~self.answered).all(axis=0)
 
     @cached_property
+    def items_answered(self) -> IntArray:
+        """Number of items of each benchmark that a model answered, dims (model, benchmark)."""
+        # People of one group may answer the same item.
+        first = slice(None) if self.people is None else self.first_of_pairs
+        cells = self.model_benchmark[first]
+        return np.bincount(cells, minlength=self.answered.size).reshape(self.answered.shape)
+
+    @cached_property
+    def first_of_pairs(self) -> IntArray:
+        """Position of the first response of each model to each item, in their order."""
+        pairs = self.model * len(self.items) + self.item
+        return np.sort(np.unique(pairs, return_index=True)[1])
+
+    @cached_property
+    def models_of_item(self) -> IntArray:
+        """Number of models that answered each item, dims (item,)."""
+        first = slice(None) if self.people is None else self.first_of_pairs
+        return np.bincount(self.item[first], minlength=len(self.items))
+
+    @cached_property
     def partial(self) -> IntArray:
         """Positions in a flattened (model, benchmark) array of models that answered a part."""
         # At least 5 % of a benchmark's items, and missing at least 5 %: of fewer, which ones
@@ -430,8 +457,7 @@ class Design:
         if self.whole is not None:
             return self.whole.partial
         items = np.bincount(self.benchmark_of_item)
-        count = np.bincount(self.model_benchmark, minlength=self.answered.size)
-        share = count.reshape(self.answered.shape) / np.maximum(items, 1)
+        share = self.items_answered / np.maximum(items, 1)
         return np.flatnonzero((share >= _LEAST_PART) & (share <= 1 - _LEAST_PART))
 
     @cached_property
@@ -468,6 +494,9 @@ class Design:
             coords["base"] = list(self.lineage.bases)
             coords["duplicate_kind"] = list(self.lineage.kinds)
             coords["exposure"] = self.lineage.labels(self.benchmarks)
+        if self.people is not None:
+            coords["participant"] = list(self.people.labels)
+            coords["participant_item"] = list(self.people.pairs)
         return coords
 
     @property
@@ -544,6 +573,10 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         additive=spec.contamination.scale == "accuracy",
         item_guess=guess,
     )
+    known = make_people(spec, frame, responses.source, model, item)
+    if known is not None:
+        people, participant, pair = known
+        design = replace(design, people=people, participant=participant, pair=pair)
     if spec.ability.lineage != "none":
         doses = design.contamination
         if doses is not None:

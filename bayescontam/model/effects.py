@@ -8,7 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from bayescontam._text import join_list
-from bayescontam._types import FloatArray
+from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import Fault, SpecError
 from bayescontam.model.design import Design
 from bayescontam.model.predictor import Data, Effects, dose_of
@@ -24,6 +24,7 @@ from bayescontam.model.transforms import (
     rough_difficulties,
     rough_discriminations,
     rough_discriminations_of_pairs,
+    rough_effects,
     rough_slopes,
     rough_spillover,
     rough_training,
@@ -71,6 +72,8 @@ def add_effects(
         "gamma": to.variable("gamma") if "gamma" in terms else None,
         "spillover": spillover,
         "shared": pm.Normal("shared", dims="factor") if "shared" in terms else None,
+        "zeta": _of_people(to, "zeta", "participant", design.participant),
+        "xi": _items_for_people(to, delta),
     }
 
 
@@ -530,6 +533,36 @@ def _discriminations_of_pairs(to: _Context) -> Tensor | None:
     transform = rough_discriminations_of_pairs(to.design, to.overdispersed).transform()
     log = pm.Normal("log_alpha_pair", 0.0, scale, dims=_CELLS, default_transform=transform)
     return pm.Deterministic("alpha_pair", pt.exp(log), dims=_CELLS)
+
+
+def _of_people(to: _Context, name: str, dim: str, level: IntArray | None) -> Tensor | None:
+    """Add an effect of participants, or of what people of one group share on an item."""
+    if name not in to.terms or level is None:
+        return None
+    transform = rough_effects(to.design, level).transform()
+    scale = to.spread(f"sigma_{name}")
+    return pm.Normal(name, 0.0, scale, dims=dim, default_transform=transform)
+
+
+def _items_for_people(to: _Context, difficulty: Tensor | None) -> Tensor | None:
+    """Add ``xi``, dims (pair of a group and an item), sampled with the difficulty of the item."""
+    # People of a group answer an item often: data identify the sum of the two.
+    design = to.design
+    if difficulty is None or "xi" not in to.terms or design.pair is None:
+        return _of_people(to, "xi", "participant_item", design.pair)
+    first = np.zeros(int(design.pair.max()) + 1, dtype=np.int64)
+    rows = design.pair >= 0
+    first[design.pair[rows]] = design.item[rows]
+    transform = rough_effects(design, design.pair).transform()
+    lift = difficulty[first]
+    return _lifted(
+        "xi",
+        pt.zeros(len(first)),
+        to.spread("sigma_xi"),
+        lift,
+        dims="participant_item",
+        default_transform=transform,
+    )
 
 
 def _increments(to: _Context) -> Tensor | None:

@@ -187,6 +187,7 @@ def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> st
         "contamination adds to accuracy, not to its log-odds": design.additive,
         "answers can be guessed": can_guess(spec, design),
         "rows count different items": spec.likelihood.trials == "items",
+        "people of one model differ": design.people is not None,
         "slopes depend on difficulty, and clean models have none": (
             "gamma" in terms and bool(design.clean.any())
         ),

@@ -16,7 +16,8 @@ Effects = Mapping[str, Any]
 
 ``theta`` (model × unit), ``beta``, ``psi`` and ``alpha_pair`` (model × benchmark), ``delta`` and
 ``alpha`` (item), ``kappa`` (benchmark), ``increments`` (segment), ``gamma`` (one), ``shared``
-(factor), and ``spillover`` (one, or model × benchmark). Leading axes, such as draws, stay.
+(factor), ``spillover`` (one, or model × benchmark), ``zeta`` (participant) and ``xi`` (pair of a
+group of people and an item). Leading axes, such as draws, stay.
 """
 Data = Mapping[str, Any]  # doses of a design, under their names, that are data of a PyMC model
 NO_DATA: Data = {}
@@ -62,7 +63,17 @@ def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> An
         eta = eta - effects["kappa"][..., design.benchmark] * dose_of(design, "item_dose", data)
     if _has(effects, "spillover"):
         eta = eta + _spillover(effects, design) * dose_of(design, "cell_dose", data)
+    for name, level in (("zeta", design.participant), ("xi", design.pair)):
+        if _has(effects, name) and level is not None:
+            eta = eta + _with_zero(effects[name])[..., level]
     return eta
+
+
+def _with_zero(values: Any) -> Any:
+    """Return effects with a last one that is zero, for responses that have none."""
+    if isinstance(values, np.ndarray):
+        return np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+    return pt.concatenate([values, np.zeros(1)])
 
 
 def _spillover(effects: Effects, design: Design) -> Any:

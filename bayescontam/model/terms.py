@@ -29,6 +29,8 @@ SPREADS = {
     "lb": "sigma_lb",
     "lk": "sigma_lk",
     "lambda": "sigma_lambda",
+    "zeta": "sigma_zeta",
+    "xi": "sigma_xi",
 }
 """Spread of each term, as priors name it."""
 
@@ -39,7 +41,7 @@ class Terms:
 
     # of `a`, `sigma_theta`, `sigma_mu`, `t`, `twin`, `walk`, `beta`, `u`, `v`, `w`, `increments`,
     # `spillover`, `lb`, `lk`, `lambda`, `kappa`, `gamma`, `delta`, `psi`, `sigma_psi`, `alpha`,
-    # `alpha_pair`, `shared`, `eps`
+    # `alpha_pair`, `shared`, `eps`, `zeta`, `xi`
     entered: frozenset[str]
     # symbol and reason for each effect that the spec has and the data cannot carry
     left_out: tuple[tuple[str, str], ...]
@@ -74,12 +76,13 @@ def _requested(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | Non
         if spec.difficulty.discrimination == "by_pair":
             yield "alpha_pair", _no_difficulty(design)
         if spec.difficulty.discrimination == "random":
-            answers = np.bincount(design.item, minlength=len(design.items))
-            several = int((answers >= FEWEST).sum())
+            several = int((design.models_of_item >= FEWEST).sum())
             few = f"discrimination needs items that at least 3 models answered (here {several})"
             yield "alpha", few if several < FEWEST else _no_difficulty(design)
     if spec.likelihood.has_model_by_item:
         yield "eps", _no_model_by_item(design)
+    if design.people is not None:
+        yield from _participants(spec, design)
 
 
 def _ability(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
@@ -191,7 +194,7 @@ def _no_difficulty(design: Design) -> str | None:
 
 def benchmarks_with_two_models(design: Design) -> np.ndarray:
     """Return for each benchmark whether any of its items was answered by two models."""
-    answers = np.bincount(design.item, minlength=len(design.items))
+    answers = design.models_of_item
     shared = np.zeros(len(design.benchmarks), dtype=bool)
     np.logical_or.at(shared, design.benchmark_of_item, answers > 1)
     return shared
@@ -204,6 +207,22 @@ def _no_model_by_item(design: Design) -> str | None:
     if np.bincount(design.model_unit[repeated]).max() < 2:
         return f"each pair of model and {design.by} has one row, whose effect is the ability's"
     return None
+
+
+def _participants(spec: ModelSpec, design: Design) -> Iterator[tuple[str, str | None]]:
+    """Yield in what people of one group differ, and what they share beyond an item's difficulty."""
+    assert design.participant is not None
+    assert design.pair is not None
+    rows = design.participant >= 0
+    several = int((np.bincount(design.participant[rows]) > 1).sum())
+    yield "zeta", _few(several, "participants who answered 2 items", "abilities of participants")
+    if spec.likelihood.has_model_by_item:
+        shared = int((np.bincount(design.pair[rows]) > 1).sum())
+        few = "items that 2 participants of a group answered"
+        reason = _few(shared, few, "an effect of items for people")
+        if np.bincount(design.model_unit[design.first_of_pairs]).max() < 2:
+            reason = f"each {design.by} has one item, whose effect is the ability's"
+        yield "xi", reason
 
 
 def _few(count: int, what: str, wanted: str) -> str | None:

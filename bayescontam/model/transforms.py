@@ -225,6 +225,14 @@ def rough_abilities(design: Design, overdispersed: bool) -> LinearisedEstimate:
         )
 
 
+def rough_effects(design: Design, level: IntArray) -> LinearisedEstimate:
+    """Estimate effects by one step of logistic regression; -1 in `level` are responses without."""
+    rows, size = level >= 0, int(level.max()) + 1
+    weight = _information(design, overdispersed=False)
+    score = np.bincount(level[rows], (weight * _residuals(design))[rows], minlength=size)
+    return _weighted(score, np.bincount(level[rows], weight[rows], minlength=size))
+
+
 def rough_slopes(design: Design, overdispersed: bool) -> LinearisedEstimate:
     """Estimate each slope by one step of logistic regression, dims (model, benchmark)."""
     shape = len(design.models), len(design.benchmarks)

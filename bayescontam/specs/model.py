@@ -256,6 +256,10 @@ class Priors(Block):
     """Spread of the model-by-item effect."""
     sigma_alpha: PositivePrior = HalfNormal(family="half_normal", sigma=0.5)
     """Spread of discriminations, of items or of pairs, on the log scale."""
+    sigma_zeta: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Spread of the abilities of participants, where a model is a group of people."""
+    sigma_xi: PositivePrior = HalfNormal(family="half_normal", sigma=1.0)
+    """Spread of what an item has in common for the people of one group, beyond its difficulty."""
     LATER: ClassVar[frozenset[str]] = frozenset(
         {
             "lambda_bar",
@@ -265,6 +269,8 @@ class Priors(Block):
             "sigma_t",
             "sigma_step",
             "sigma_twin",
+            "sigma_zeta",
+            "sigma_xi",
         }
     )
 
@@ -300,6 +306,17 @@ class ModelSpec(WholeSpec):
     difficulty: Difficulty = Difficulty()
     contamination: Contamination = Contamination()
     priors: Priors = Priors()
+
+    @property
+    def without_participants(self) -> str | None:
+        """Why participants cannot be levels within their model; None where they can."""
+        reasons = {
+            "contamination has an effect": self.contamination.form != "none",
+            "models have a lineage": self.ability.lineage != "none",
+            "items or pairs discriminate differently": self.difficulty.discrimination != "equal",
+            "rows count different items": self.likelihood.trials == "items",
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
 
     @model_validator(mode="after")
     def _exposure_fits_rows(self) -> Self:
@@ -353,6 +370,10 @@ class ModelSpec(WholeSpec):
             ),
             "contamination.kinds": (block, owned, both),
             **{f"priors.{name}": (priors, owned, both) for name in _OF_SPILLOVER},
+            **{
+                f"priors.{name}": (priors, not self.without_participants, "form = 'none'")
+                for name in ("sigma_zeta", "sigma_xi")
+            },
             "priors.sigma_step": (
                 priors, self.ability.checkpoints == "walk", "ability has checkpoints = 'walk'"
             ),

@@ -13,7 +13,7 @@ from bayescontam._random import fresh_seed, stream
 from bayescontam._text import join_list, printable
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.measures import guess_column, read_guess
-from bayescontam.data.responses import Path, Responses, given_responses
+from bayescontam.data.responses import PARTICIPANT, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import DataError, Fault, FitError, UsageError
 from bayescontam.inference.checks import Outcome, Thresholds
@@ -354,6 +354,12 @@ def _read(
         )
     else:
         old = fitted.responses()
+    for table in (old, new):
+        if PARTICIPANT in table.frame:
+            raise UsageError(
+                f"{printable(table.source)}: has participants, whom an update does not take into"
+                " account; fit old and new responses together"
+            )
     if covariates is not None and "contamination" not in old.frame:
         old = given_responses(old, covariates, missing)
     return fitted, old, new_models(old, new)
