@@ -126,8 +126,8 @@ class RefitData:
         """Hash of the table of a design without an exposure: keys of stored refits have it."""
         parts = []
         for field in fields(self.design):
-            # The first follow from the table, names of people change nothing, and fits that have the
-            # last are not made again.
+            # The first follow from the table, names of people change nothing, and fits that have
+            # the last are not made again.
             if field.name in ("whole", "like", "centring", "people", "shared"):
                 continue
             value = getattr(self.design, field.name)
