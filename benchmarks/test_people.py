@@ -26,7 +26,7 @@ STUDIES = [
     (20, 30, 10, 1.0, 1.0, 1.0),
     (300, 30, 1, 3.0, 1.0, 1.0),  # by concept: one item of it each
 ]
-DATA_SETS, DRAWS, KEPT = 120, 1000, 199
+DATA_SETS, DRAWS, KEPT = 300, 2000, 99
 Z = np.linspace(-6, 6, 121)
 WEIGHT = np.exp(-(Z**2) / 2) / np.exp(-(Z**2) / 2).sum()
 
