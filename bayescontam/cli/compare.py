@@ -14,11 +14,19 @@ from bayescontam.cli.options import (
     FitFile,
     Format,
     InsteadOfPrinting,
+    PaperFormat,
     ShowNoProgress,
     check_out,
     examples,
 )
-from bayescontam.cli.terminal import print_lines, print_table, put_csv, put_json, resumable
+from bayescontam.cli.terminal import (
+    print_lines,
+    print_table,
+    put_csv,
+    put_json,
+    put_text,
+    resumable,
+)
 from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +47,7 @@ RANK_EXAMPLES = examples(
     "bayescontam rank fit.nc --pairs --level 0.9",
     "bayescontam rank finetuned.nc --against base --margin 0.02",
     "bayescontam rank fit.nc --format csv --out ranks.csv",
+    "bayescontam rank fit.nc --format markdown",
 )
 ITEMS_EXAMPLES = examples(
     "bayescontam items fit.nc",
@@ -199,13 +208,15 @@ def rank(
         bool,
         in_margins("--two-sided", help="State 'within ± the margin': a gain matters too."),
     ] = False,
-    output: Format = "table",
+    output: PaperFormat = "table",
     out: InsteadOfPrinting = None,
     quiet: ShowNoProgress = False,
 ) -> None:
     """Rank models on one benchmark or several, and show which cannot be distinguished."""
     check_out(output, out, path)
     _check_margins(against, margin, two_sided, pairs)
+    if output in ("markdown", "latex") and (pairs or against is not None):
+        raise UsageError(f"--format {output}: is for a ranking; leave --pairs or --against out")
     with stage(not quiet, f"reading and ranking {printable(path)}"):
         from bayescontam.inference.equivalence import compare_against
         from bayescontam.inference.findings import estimated_effect, verdict_line, which_items
@@ -233,6 +244,10 @@ def rank(
         put_csv(ranking.pairs() if pairs else ranking.table, out)
     elif output == "json":
         put_json({"note": effect} | ranking.to_dict() | {"verdict": verdict_line(fit)}, out)
+    elif output != "table":
+        from bayescontam.report.paper import as_paper, leaderboard, notes_of
+
+        put_text(as_paper(leaderboard(ranking), output, notes_of(fit, ranking)), out)
     else:
         print_lines([effect])
         _print_ranking(ranking, pairs)

@@ -46,10 +46,19 @@ Quiet = Annotated[
     bool, Option("--quiet", "-q", help="Print errors and notes on the data, and nothing else.")
 ]
 ShowNoProgress = Annotated[bool, Option("--quiet", "-q", help="Show no progress.")]
-type TableFormat = Literal["table", "csv", "json"]
+type TableFormat = Literal["table", "csv", "json", "markdown", "latex"]
 Format = Annotated[
     Literal["table", "csv", "json"],
     Option("--format", "-f", help="Table for reading; CSV or JSON with everything."),
+]
+PaperFormat = Annotated[
+    Literal["table", "csv", "json", "markdown", "latex"],
+    Option(
+        "--format",
+        "-f",
+        help="Table for reading; CSV or JSON with everything; Markdown or LaTeX for sites and"
+        " papers.",
+    ),
 ]
 PageFormat = Annotated[
     Literal["text", "markdown"],

@@ -12,10 +12,10 @@ from bayescontam._text import printable
 from bayescontam.cli.compare import load_all
 from bayescontam.cli.options import (
     FitFile,
-    Format,
     InsteadOfPrinting,
     LevelOfFit,
     Out,
+    PaperFormat,
     Quiet,
     ShowNoProgress,
     check_file,
@@ -30,6 +30,7 @@ from bayescontam.cli.terminal import (
     print_table,
     put_csv,
     put_json,
+    put_text,
 )
 from bayescontam.errors import FitError, UsageError
 
@@ -60,6 +61,11 @@ SUMMARY_EXAMPLES = examples(
     "bayescontam summary fit.nc",
     "bayescontam summary fit.nc --format csv --out estimands.csv",
     "bayescontam summary fit.nc --format json",
+    "bayescontam summary fit.nc --format latex --out table.tex",
+)
+BADGE_EXAMPLES = examples(
+    "bayescontam badge fit.nc --model ada --benchmark quiz",
+    "bayescontam badge fit.nc --model ada --benchmark quiz --out ada.svg",
 )
 in_arc = partial(Option, rich_help_panel="Reports of ARC tasks")
 in_scans = partial(Option, rich_help_panel="Reports of scans, and of the items of a fit")
@@ -308,9 +314,33 @@ def _refuse(path: Path, what: str, options: set[str]) -> None:
         )
 
 
+def badge(
+    path: FitFile,
+    model: Annotated[str | None, Option(help="Model; needed where the fit has several.")] = None,
+    benchmark: Annotated[
+        str | None, Option(help="Benchmark; needed where the fit has several.")
+    ] = None,
+    out: Annotated[
+        Path | None, Option("--out", "-o", help="Picture to write (.svg) instead of printing.")
+    ] = None,
+    quiet: ShowNoProgress = False,
+) -> None:
+    """Print what a score is worth in one line: adjusted score, interval and verdict."""
+    if out is not None:
+        if out.suffix.lower() != ".svg":
+            raise UsageError(f"--out: {printable(out)}: a badge is a picture; end it in .svg")
+        check_file(out, path)
+    with stage(not quiet, f"reading {printable(path)}"):
+        from bayescontam.inference.result import Fit
+        from bayescontam.report.paper import badge as badge_of
+
+        made = badge_of(Fit.from_netcdf(path), model, benchmark)
+    put_text(f"{printable(str(made), 300)}\n" if out is None else made.svg(), out)
+
+
 def summary(
     path: FitFile,
-    output: Format = "table",
+    output: PaperFormat = "table",
     level: LevelOfFit = None,
     out: InsteadOfPrinting = None,
     quiet: ShowNoProgress = False,
@@ -332,6 +362,10 @@ def summary(
         put_csv(table, out)
     elif output == "json":
         put_json(_content(fit, table, level), out)
+    elif output != "table":
+        from bayescontam.report.paper import as_paper, notes_of, scores
+
+        put_text(as_paper(scores(fit, table), output, notes_of(fit)), out)
     else:
         print_lines([estimated_effect(fit.data["estimands"])])
         print_headline(headline(fit, table))

@@ -24,7 +24,7 @@ VERBS = [
     "import", "import lm-eval", "import inspect", "import every-eval-ever", "import matrix",
     "import helm", "import opencompass", "import lighteval", "import py-irt", "import swe-bench",
     "import evalplus", "import livecodebench", "import arc-predictions",
-    "answer", "answer arc", "answer arc-baseline", "concepts", "exposures",
+    "answer", "answer arc", "answer arc-baseline", "concepts", "exposures", "badge",
     "import arc-people",
     "corpora", "corpora list", "corpora show", "scan", "index", "find",
     "vectors", "vectors add", "vectors show",

@@ -35,6 +35,10 @@ CASES = {
         "rank compact.nc --against ada --margin 0.3 --two-sided --by accuracy --format json"
     ),
     "rank as csv": "rank marginalised.nc --format csv",
+    "rank as markdown": "rank compact.nc --format markdown",
+    "rank as latex": "rank ability.nc --format latex",
+    "summary as latex": "summary compact.nc --format latex",
+    "badge": "badge compact.nc --model di --benchmark quiz",
     "rank as json": "rank noisy_covariate.nc --format json",
     "mastery": "mastery concepts.nc",
     "mastery of the same items": "mastery concepts.nc --on same --at-least 2 --above 0.5",
