@@ -14,6 +14,7 @@ from bayescontam.data.measures import shared_columns
 from bayescontam.data.responses import Responses
 from bayescontam.data.validation import read_numbers
 from bayescontam.errors import DataError, Fault
+from bayescontam.model.products import weighted_sums
 from bayescontam.model.quadrature import logit_location
 from bayescontam.specs.model import ModelSpec
 
@@ -36,7 +37,7 @@ class SharedDoses:
             offsets = np.zeros((*factors.shape[:-1], self.count))
             offsets[..., self.items] = expit(self.location + factors @ self.loadings.T) - self.mean
             return offsets
-        own = pt.sigmoid(self.location + pt.dot(self.loadings, factors)) - self.mean
+        own = pt.sigmoid(self.location + weighted_sums(self.loadings, factors)) - self.mean
         return pt.zeros(self.count)[self.items].set(own)
 
     def moments(self, factors: FloatArray) -> tuple[FloatArray, FloatArray]:

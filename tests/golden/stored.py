@@ -12,7 +12,7 @@ import xarray as xr
 import bayescontam
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.golden.tables import table_of
+from tests.golden.tables import imputed_table, table_of
 
 FILES = Path(__file__).parent / "files"
 SCANS, STUDIES, ANSWERS = FILES / "scan", FILES / "study", FILES / "answers"
@@ -55,7 +55,8 @@ def changed_spec(name: str, changes: dict[str, dict[str, Any]]) -> ModelSpec:
 
 def fit_of(stored: StoredFit) -> bayescontam.Fit:
     """Fit what a stored fit is of, with few draws of the prior, so that the file stays small."""
-    table = bayescontam.Responses.from_frame(table_of(stored.table), source=f"{stored.table}.csv")
+    frame = imputed_table() if stored.base == "imputed_covariate" else table_of(stored.table)
+    table = bayescontam.Responses.from_frame(frame, source=f"{stored.table}.csv")
     with mock.patch(PRIOR_DRAWS, 50):
         return bayescontam.fit(
             table,

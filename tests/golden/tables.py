@@ -15,6 +15,13 @@ def table_of(name: str) -> pd.DataFrame:
     return pd.read_csv(TABLES / f"{name}.csv")
 
 
+def imputed_table() -> pd.DataFrame:
+    """Return the table of single trials, with two factors that move contaminations together."""
+    table = table_of("single")
+    number = table["item"].str[-1].astype(int)
+    return table.assign(shared_1=0.6 * (number % 2), shared_2=np.where(number < 4, 0.5, -0.3))
+
+
 def draw_tables() -> dict[str, pd.DataFrame]:
     """Draw all tables: of single trials, of repeated ones, and of doses that differ by model."""
     single = _draw(seed=1, trials=(1,))

@@ -20,7 +20,7 @@ import bayescontam
 from bayescontam.specs.registry import shipped_models
 from tests.golden.expected import check_numbers
 from tests.golden.stored import changed_spec
-from tests.golden.tables import table_of
+from tests.golden.tables import imputed_table, table_of
 
 DENSITIES = Path(__file__).parent / "densities"
 POINTS = 2
@@ -40,6 +40,8 @@ class Case:
 
     def responses(self) -> pd.DataFrame:
         """Return its table."""
+        if self.spec == "imputed_covariate":
+            return imputed_table()
         table = table_of(self.table)
         if not self.related:
             return table
