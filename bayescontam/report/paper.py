@@ -109,8 +109,8 @@ def as_paper(table: pd.DataFrame, kind: Paper, notes: Sequence[str]) -> str:
     columns = "".join("r" if one else "l" for one in right)
     start = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule"]
     note = _escaped(" ".join(notes), _LATEX)
-    below = rf"\multicolumn{{{len(heads)}}}{{p{{0.9\linewidth}}}}{{\footnotesize {note}}} \\"
-    return "\n".join([*start, *body, r"\bottomrule", below, r"\end{tabular}", ""])
+    last = rf"\multicolumn{{{len(heads)}}}{{p{{0.9\linewidth}}}}{{\footnotesize {note}}} \\"
+    return "\n".join([*start, *body, r"\bottomrule", last, r"\end{tabular}", ""])
 
 
 def _is_number(cell: object) -> bool:
