@@ -10,6 +10,7 @@ import pandas as pd
 
 import bayescontam as bc
 from bayescontam.arc.exposures import contamination_of, counted_exposures, given_exposures
+from bayescontam.data.importers.arc import membership
 from bayescontam.model.effect_names import DIRECT, effect_words
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
@@ -134,13 +135,13 @@ def real_benchmark(study: Study, answers: Path, corpus: Path) -> ConceptBenchmar
 
 def shares(concepts: pd.DataFrame, known: list[str]) -> pd.DataFrame:
     """Return the share of each known concept in a task, task × concept."""
-    counts = pd.crosstab(concepts["task"], concepts["concept"])
-    if strange := [name for name in counts if name not in known]:
+    found = membership(concepts, tuple(sorted(concepts["task"].unique())))
+    if strange := [name for name in found if name not in known]:
         named, others = (", ".join(map(repr, names)) for names in (strange, known))
         raise bc.UsageError(
             f"study: no exposure is known of the concepts {named}; known are {others}"
         )
-    return counts.div(counts.sum(axis=1), axis=0).reindex(columns=known, fill_value=0.0)
+    return found.reindex(columns=known, fill_value=0.0)
 
 
 def covariates_of(draws: np.ndarray, benchmark: str, items: list[str]) -> pd.DataFrame:

@@ -184,8 +184,8 @@ class ArcSession:
         """Return the session that the arguments of `answer_arc` describe."""
         limits = {"attempts": attempts, "max_calls": max_calls, "max_tokens": max_tokens}
         for what, value in limits.items():
-            if value is not None and value < 1:
-                raise UsageError(f"{what} {value}: allowed is 1 or more")
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise UsageError(f"{what} {value}: allowed is a whole number, 1 or more")
         if name is not None and not name.strip():
             raise UsageError("name: is blank; give the solver a name, or none for the model's own")
         instruction = _instruction(PROMPT if prompt is None else prompt)
@@ -198,7 +198,10 @@ class ArcSession:
         ]
         if attempts > 1:
             _check_attempts(puzzles, endpoint, feedback)
-        store = None if cache is None else ContentCache(make_folder(cache) / "arc", nested=True)
+        store = None
+        if cache is not None:
+            # No name that a folder of predictions or of tasks may have.
+            store = ContentCache(make_folder(cache) / "arc", suffix=".reply", nested=True)
         made = cls(
             endpoint, puzzles, instruction, attempts, feedback, name or endpoint.model, store,
             budget=Budget(max_calls, max_tokens),

@@ -15,10 +15,21 @@ from bayescontam.data.importers.arc import ArcTasks, load_tasks, membership, rea
 from bayescontam.data.imputations import FEWEST, IMPUTATION
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.tables import given_table
-from bayescontam.data.validation import FaultList, need_columns, read_names, read_numbers
+from bayescontam.data.validation import (
+    FaultList,
+    check_choice,
+    need_columns,
+    read_names,
+    read_numbers,
+    to_plain_frame,
+)
 from bayescontam.errors import DataError, Fault, UsageError
 
+type By = Literal["input", "task"]
 type Path = str | os.PathLike[str]
+DRAWS = 4000
+"""Draws that the mean and standard deviation of a counted exposure come from."""
+_TOLERANCE = 0.02  # of exposures that were counted, beside what their counts amount to
 IMPUTATIONS = 200
 """Imputations that are drawn unless requested otherwise."""
 _NEEDED = {
@@ -59,13 +70,13 @@ def given_exposures(
 def counted_exposures(
     counts: FloatArray, share: float, draws: int, rng: np.random.Generator
 ) -> FloatArray:
-    """Draw exposures that follow from counts in a sampled corpus, dims (draw, concept).
+    """Draw exposures that follow from counts in a part of a corpus, dims (draw, concept).
 
-    Logarithms of one more than the documents in the whole corpus, divided by the largest. Their
-    number has the posterior of a Poisson rate under Jeffreys' prior.
+    Logarithms of one more than the documents in the whole corpus, divided by the largest. Those in
+    the rest of the corpus are predicted: Poisson, at a rate with Jeffreys' prior.
     """
-    documents = rng.gamma(counts + 0.5, 1 / share, size=(draws, len(counts)))
-    logs = np.log1p(documents)
+    rate = rng.gamma(counts + 0.5, size=(draws, len(counts)))
+    logs = np.log1p(counts + rng.poisson(rate * (1 - share) / share))
     exposures: FloatArray = logs / logs.max(axis=1, keepdims=True)
     return exposures
 
@@ -77,9 +88,9 @@ def read_exposures(exposures: Path | pd.DataFrame) -> pd.DataFrame:
     ----------
     exposures : path-like or pandas.DataFrame
         ``concept`` and ``exposure`` in [0, 1], perhaps with ``exposure_sd`` (its standard
-        deviation; default 0), or with ``documents`` and ``share`` as `count_exposures` writes
-        them. Covariates of a scan whose items are concepts are read as well: ``item``,
-        ``contamination`` and ``contamination_sd``.
+        deviation; default 0). With ``documents`` and ``share``, as `count_exposures` writes
+        them, these decide. Covariates of a scan whose items are concepts are read as well:
+        ``item``, ``contamination`` and ``contamination_sd``.
 
     Returns
     -------
@@ -99,6 +110,7 @@ def read_exposures(exposures: Path | pd.DataFrame) -> pd.DataFrame:
     [0.4, 0.7]
     """
     table, source = given_table(exposures)
+    table = to_plain_frame(table, source)
     if not {"concept", "exposure"} & set(table.columns):
         table = table.rename(columns=_OF_SCANS)
     faults = FaultList(source, np.arange(1, len(table) + 1))
@@ -124,13 +136,24 @@ def read_exposures(exposures: Path | pd.DataFrame) -> pd.DataFrame:
     found["exposure_sd"] = sd
     if {"documents", "share"} <= set(table.columns):
         counts, share = (read_numbers(table[name]) for name in ("documents", "share"))
-        faults.flag(~(counts >= 0), "documents", "got {}; allowed is 0 or more", table["documents"])
+        possible = (counts >= 0) & np.isfinite(counts)
+        faults.flag(
+            ~possible, "documents", "got {}; allowed is 0 or more (leave both columns out of a"
+            " table of given exposures)", table["documents"],
+        )  # fmt: skip
         equal = (share > 0) & (share <= 1) & (share == share[:1])
         faults.flag(
             ~equal, "share", "got {}; allowed is one number above 0 up to 1 for all concepts",
             table["share"],
         )  # fmt: skip
         found |= {"documents": counts, "share": share}
+        faults.raise_if_any()
+        amount = counted_exposures(counts, float(share[0]), DRAWS, stream(0, "exposures"))
+        faults.flag(
+            abs(amount.mean(axis=0) - mean) > _TOLERANCE, "exposure",
+            "got {}, but documents amount to another; change one of them, or remove documents",
+            table["exposure"],
+        )  # fmt: skip
     faults.raise_if_any()
     return pd.DataFrame(found, index=pd.Index(names, name="concept"))
 
@@ -141,7 +164,7 @@ def impute_contamination(
     *,
     concepts: Path | pd.DataFrame | None = None,
     benchmark: str = "arc",
-    by: Literal["input", "task"] = "input",
+    by: By = "input",
     imputations: int = IMPUTATIONS,
     seed: int = 1,
 ) -> pd.DataFrame:
@@ -200,8 +223,11 @@ def impute_contamination(
     >>> len(table), table["item"].unique().tolist(), table["contamination"].mean().round(1)
     (200, ['grow-0'], np.float64(0.5))
     """
-    if imputations < FEWEST:
-        raise UsageError(f"imputations: got {imputations}; allowed is {FEWEST} or more")
+    if not isinstance(imputations, int) or imputations < FEWEST:
+        raise UsageError(f"imputations: got {imputations}; allowed is a number from {FEWEST} on")
+    check_choice("by", by, By)
+    if not benchmark.strip():
+        raise UsageError("benchmark: is blank; give the name that the responses have")
     known = tasks if isinstance(tasks, ArcTasks) else load_tasks(tasks)
     needed = detect_concepts(known) if concepts is None else read_concepts(concepts, known)
     given = read_exposures(exposures)
@@ -211,7 +237,6 @@ def impute_contamination(
         problem = f"no exposure of {join_list(lost)}; the tasks need it"
         other = "" if concepts is not None else " ('other' are tasks of which none is detected)"
         raise DataError([Fault(source, problem)], f"Add a row for each concept{other}.")
-    given = given.loc[list(share.columns)]
     rng = stream(check_seed(seed), "exposures")
     if "documents" in given:
         counts, part = given["documents"].to_numpy(), float(given["share"].iloc[0])
@@ -219,6 +244,9 @@ def impute_contamination(
     else:
         mean, sd = given["exposure"].to_numpy(), given["exposure_sd"].to_numpy()
         drawn = given_exposures(mean, sd, imputations, rng)
+    # Of all concepts of the table: the largest exposure, by which others are divided, may be that
+    # of one that no task needs.
+    drawn = drawn[:, given.index.get_indexer(share.columns)]
     of_tasks = contamination_of(drawn @ share.to_numpy().T)
     items = known.items["item"].to_numpy() if by == "input" else np.array(known.tasks, dtype=object)
     task = known.items["task"] if by == "input" else items

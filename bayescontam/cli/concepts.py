@@ -62,8 +62,12 @@ def concepts(
     check_table_ending(out, "concepts" if exposures is None else "imputations")
     check_file(out, exposures, given)
     if exposures is None:
-        if given is not None:
-            raise UsageError("--concepts: is of use with --exposures; give both, or leave it out")
+        for option, is_given in {
+            "--concepts": given is not None, "--benchmark": benchmark != "arc",
+            "--by": by != "input", "--imputations": imputations != 200, "--seed": seed != 1,
+        }.items():  # fmt: skip
+            if is_given:
+                raise UsageError(f"{option}: is of use with --exposures; give both, or neither")
         from bayescontam.arc.concepts import detect_concepts
 
         found = detect_concepts(tasks)

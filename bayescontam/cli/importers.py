@@ -344,7 +344,9 @@ def arc_people(
 
     if rules is not None:
         check_table_ending(rules, "rules")
-        check_file(rules, paths, [out])
+        check_file(rules, paths)
+        if rules.resolve() == out.resolve():
+            raise UsageError(f"--rules: {printable(rules)}: is --out too; give it another name")
     found = _write(
         out, quiet, bayescontam.import_arc_people, paths, tasks=tasks, benchmark=benchmark,
         model=model, guesses=guesses, by=by, minimal=minimal, exclude_minimal=exclude_minimal,

@@ -222,8 +222,8 @@ def check_file(out: Path, *read: object) -> None:
 def _same(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
-    except (OSError, ValueError):  # one is not there, or no name at all
-        return False
+    except (OSError, ValueError):  # one is not there yet, or no name at all
+        return one.absolute() == other.absolute()
 
 
 def check_out(output: TableFormat, out: Path | None, *read: object) -> None:

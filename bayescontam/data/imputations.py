@@ -129,7 +129,7 @@ def _collapsed(frame: pd.DataFrame, source: str, scale: Scale) -> Covariates:
         f"{count:,} imputations of {len(matrix):,} items: their contaminations move by {factors:,}"
         f" factor{'' if factors == 1 else 's'}"
     ]
-    if factors > max(whole, FEWEST) / 2:
+    if factors > max(2, 0.8 * whole):
         notes.append(
             "caution: imputations share little between items; where what is unsure of each item is"
             " its own, give contamination_sd (noisy_covariate) instead of imputations"

@@ -48,8 +48,11 @@ def make_people(
     of_pairs = frame.loc[named, ["model", "benchmark", "item"]].iloc[first]
     grouped = np.zeros(int(model.max()) + 1, dtype=bool)
     grouped[model[named]] = True
-    pairs = tuple(of_pairs.astype(str).agg("/".join, axis=1))
-    return People(tuple(labels), tuple(names), pairs, grouped), participant, pair
+    pairs = [*of_pairs.astype(str).agg("/".join, axis=1)]
+    if len(set(pairs)) < len(pairs):
+        sized = of_pairs.astype(str).map(lambda name: f"{len(name)}:{name}")
+        pairs = [*sized.agg("/".join, axis=1)]
+    return People(tuple(labels), tuple(names), tuple(pairs), grouped), participant, pair
 
 
 def _refuse(spec: ModelSpec, frame: pd.DataFrame, source: str) -> None:

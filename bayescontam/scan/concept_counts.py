@@ -2,6 +2,7 @@
 
 import os
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._progress import progress_bar
+from bayescontam._random import stream
 from bayescontam._text import join_list
-from bayescontam.arc.exposures import counted_exposures
+from bayescontam.arc.exposures import DRAWS, counted_exposures
 from bayescontam.data.tables import given_table
 from bayescontam.data.validation import FaultList, need_columns, read_names
 from bayescontam.errors import DataError, Fault, UsageError
@@ -20,8 +22,6 @@ from bayescontam.scan.formats import Tally
 from bayescontam.scan.sources import list_inputs
 from bayescontam.specs.corpus import Reading, Source
 
-DRAWS = 4000
-"""Draws that the mean and standard deviation of an exposure come from."""
 _NEEDED = {
     "concept": "add one: the concept that a word stands for",
     "word": "add one: a word, or several that follow each other",
@@ -43,7 +43,7 @@ def read_words(words: str | os.PathLike[str] | pd.DataFrame) -> dict[str, list[s
 
 
 def count_exposures(
-    corpus: Sequence[str | os.PathLike[str]],
+    corpus: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     words: Mapping[str, Sequence[str]] | str | os.PathLike[str] | pd.DataFrame,
     *,
     text: str = "text",
@@ -59,7 +59,7 @@ def count_exposures(
 
     Parameters
     ----------
-    corpus : sequence of path-like
+    corpus : path-like or sequence of path-like
         Files, folders, globs or addresses, as for a scan: JSON Lines, Parquet or text, compressed
         or not.
     words : mapping of str to sequence of str, path-like or pandas.DataFrame
@@ -96,12 +96,20 @@ def count_exposures(
     >>> table["documents"].tolist()
     [2, 2, 0]
     """
-    known = dict(words) if isinstance(words, Mapping) else read_words(words)
-    if not known or not all(known.values()):
-        raise UsageError("words: give at least one word for each concept, and one concept")
+    if isinstance(words, Mapping):
+        if not words or not all(words.values()):
+            raise UsageError("words: give at least one word for each concept, and one concept")
+        rows = [
+            (concept, word)
+            for concept, own in words.items()
+            for word in ([own] if isinstance(own, str) else own)
+        ]
+        words = pd.DataFrame(rows, columns=list(_NEEDED))
+    known = read_words(words)
     if not 0 < share <= 1:
         raise UsageError(f"share: got {share:g}; allowed is above 0 up to 1")
-    places = tuple(os.fspath(place) for place in corpus)
+    given = [corpus] if isinstance(corpus, str | os.PathLike) else corpus
+    places = tuple(os.fspath(place) for place in given)
     source = Source(name="corpus", paths=places, text=text)
     inputs = list_inputs(source, Path.cwd())
     phrases = {
@@ -132,7 +140,7 @@ def count_exposures(
             f"words: none of the {len(known):,} concepts is met in the {seen:,} documents of"
             f" {join_list(places, 3)}; give their words as the texts have them, or another corpus"
         )
-    drawn = counted_exposures(documents, share, DRAWS, np.random.default_rng(0))
+    drawn = counted_exposures(documents, share, DRAWS, stream(0, "exposures"))
     return pd.DataFrame(
         {
             "concept": list(known),
@@ -145,9 +153,9 @@ def count_exposures(
 
 
 def _plain(text: str) -> str:
-    """Return a text in lower case, with one space between words.
+    """Return a text in one spelling of its characters and case, with one space between words.
 
     >>> _plain("Left-of: THE shape")
     'left of the shape'
     """
-    return _BREAK.sub(" ", text).lower()
+    return _BREAK.sub(" ", unicodedata.normalize("NFKC", text)).casefold()

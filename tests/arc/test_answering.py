@@ -186,7 +186,7 @@ def test_a_stored_file_that_is_broken_counts_as_none(tasks: Path, server: Server
     server.behave = right
     cache = tasks.parent / "cache"
     found = answered(tasks, server, cache=cache)
-    for path, text in zip((cache / "arc").rglob("*.json"), ("{", "[1]", ""), strict=True):
+    for path, text in zip((cache / "arc").rglob("*.reply"), ("{", "[1]", ""), strict=True):
         path.write_text(text)
     assert answered(tasks, server, cache=cache).rows == found.rows
     assert len(server.requests) == 6
@@ -245,7 +245,7 @@ def test_the_budget_ends_a_run_and_the_same_call_resumes(tasks: Path, server: Se
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"attempts": 0}, "attempts 0: allowed is 1 or more"),
+        ({"attempts": 0}, "attempts 0: allowed is a whole number, 1 or more"),
         ({"max_calls": 0}, "max_calls 0"),
         ({"name": " "}, "name: is blank"),
         ({"prompt": "none.md"}, "prompt none.md: cannot be read"),

@@ -102,10 +102,36 @@ def test_the_same_seed_gives_the_same_and_items_may_be_tasks(tasks: Path) -> Non
 
 
 def test_counts_are_drawn_anew_and_share_what_is_largest(tasks: Path) -> None:
-    counted = EXPOSURES.assign(documents=[3, 500, 40], share=0.1)
+    documents, share = np.array([3.0, 500.0, 40.0]), 0.1
+    amount = counted_exposures(documents, share, 4000, np.random.default_rng(1)).mean(axis=0)
+    counted = pd.DataFrame(
+        {"concept": ["Copy", "Count", "Order"], "exposure": amount, "documents": documents,
+         "share": share}
+    )  # fmt: skip
     table = impute_contamination(tasks, counted, concepts=CONCEPTS, imputations=400)
     wide = table.pivot(index="imputation", columns="item", values="contamination")
     assert wide["b-0"].std() > 2 * wide["c-0"].std() > 0
+
+
+def test_the_largest_exposure_may_be_of_a_concept_that_no_task_needs(tasks: Path) -> None:
+    """Counted whole, exposures are known: those of the table, whichever concepts tasks need."""
+    logs = np.log1p([1000, 31, 50, 1e6])
+    counted = pd.DataFrame(
+        {
+            "concept": ["Copy", "Count", "Order", "Spare"], "exposure": logs / logs.max(),
+            "documents": [1000, 31, 50, 10**6], "share": 1.0,
+        }
+    )  # fmt: skip
+    table = impute_contamination(tasks, counted, concepts=CONCEPTS, imputations=20)
+    wide = table.pivot(index="imputation", columns="item", values="contamination")
+    assert wide["b-0"].to_numpy() == pytest.approx(contamination_of(logs[0] / logs[3]))
+    assert wide["c-0"].to_numpy() == pytest.approx(contamination_of(logs[2] / logs[3]))
+
+
+def test_exposures_that_documents_contradict_are_refused(tasks: Path) -> None:
+    counted = EXPOSURES.assign(documents=[3, 500, 40], share=1.0)
+    with pytest.raises(DataError, match="but documents amount to another"):
+        read_exposures(counted)
 
 
 def test_covariates_of_a_scan_whose_items_are_concepts_are_exposures() -> None:
@@ -129,6 +155,8 @@ def test_covariates_of_a_scan_whose_items_are_concepts_are_exposures() -> None:
         (lambda t: t.assign(concept="Copy"), "'Copy' stands twice; give each concept one row"),
         (lambda t: t.assign(documents=-1, share=1), "documents: got -1; allowed is 0 or more"),
         (lambda t: t.assign(documents=1, share=2), "share: got 2; allowed is one number above 0"),
+        (lambda t: t.assign(documents=np.inf, share=1), "documents: got inf"),
+        (lambda t: t[:0], "no rows; a table needs at least one"),
         (lambda t: t[:2], "no exposure of 'Order'; the tasks need it"),
     ],
 )
@@ -138,7 +166,9 @@ def test_bad_exposures_are_refused(tasks: Path, change, problem) -> None:
 
 
 def test_too_few_imputations_are_refused(tasks: Path) -> None:
-    with pytest.raises(UsageError, match="imputations: got 5; allowed is 20 or more"):
+    with pytest.raises(UsageError, match="imputations: got 5; allowed is a number from 20 on"):
         impute_contamination(tasks, EXPOSURES, concepts=CONCEPTS, imputations=5)
+    with pytest.raises(UsageError, match="by"):
+        impute_contamination(tasks, EXPOSURES, concepts=CONCEPTS, by="tasks")
     with pytest.raises(DataError, match="'other' are tasks of which none is detected"):
         impute_contamination(tasks, EXPOSURES)

@@ -83,7 +83,7 @@ def test_options_reach_the_endpoint(run: Run, server: Server) -> None:
     assert [body[each] for each in fields] == [500, "low", 0.5]
     rows = [json.loads(line) for line in Path("small.jsonl").read_text().splitlines()]
     assert {row["model"] for row in rows} == {"mine"}
-    assert len(list(Path("replies").rglob("*.json"))) == 3
+    assert len(list(Path("replies").rglob("*.reply"))) == 3
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def test_words_to_exposures_to_imputations_to_a_fit(
         ("fit responses.csv --imputations words.csv -o f.nc", "imputation: no such column"),
         ("fit responses.csv --imputations i.csv -o i.csv", "is what the command reads"),
         ("concepts tasks --concepts concepts.csv -o c.csv", "is of use with --exposures"),
+        ("concepts tasks --by task -o c.csv", "--by: is of use with --exposures"),
+        ("concepts tasks --seed 2 -o c.csv", "--seed: is of use with --exposures"),
         ("concepts tasks --exposures words.csv -o i.csv", "exposure: no such column"),
         ("concepts tasks --exposures words.csv -o i.txt", "i.txt"),
         ("exposures corpus.jsonl --words concepts.csv -o e.csv", "word: no such column"),

@@ -76,6 +76,8 @@ def test_noise_of_each_item_alone_is_a_caution() -> None:
         }
     )  # fmt: skip
     assert any("share little between items" in note for note in read_imputations(frame).notes)
+    few = frame[frame["item"].isin([f"i{k}" for k in range(5)])]
+    assert any("share little between items" in note for note in read_imputations(few).notes)
     assert not any("share little" in note for note in read_imputations(imputed()[0]).notes)
 
 

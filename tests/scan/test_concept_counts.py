@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -34,10 +35,24 @@ def write(folder: Path, field: str = "text") -> Path:
 def test_whole_words_and_phrases_count_once_a_document(tmp_path: Path) -> None:
     table = count_exposures([write(tmp_path / "c")], WORDS).set_index("concept")
     assert table["documents"].tolist() == [2, 2, 0]
+    # Counted whole, nothing is left unsure.
+    assert table["exposure"].tolist() == [1, 1, 0]
+    assert (table["exposure_sd"] == 0).all()
+
+
+def test_a_sample_leaves_exposures_unsure(tmp_path: Path) -> None:
+    table = count_exposures(write(tmp_path / "c"), WORDS, share=0.01).set_index("concept")
     assert (table["exposure"] > 0).all()
     assert (table["exposure"] <= 1).all()
     assert table.loc["Never", "exposure"] < table.loc["Copy", "exposure"]
     assert (table["exposure_sd"] > 0).all()
+
+
+def test_words_may_be_single_texts_in_any_spelling_of_unicode(tmp_path: Path) -> None:
+    path = tmp_path / "c.txt"
+    path.write_text(unicodedata.normalize("NFD", "Das Café in der STRASSE."))
+    table = count_exposures(path, {"Place": "café", "Street": "Straße", "Sea": ["mer"]})
+    assert table["documents"].tolist() == [1, 1, 0]
 
 
 def test_words_come_from_a_table_and_texts_from_another_field(tmp_path: Path) -> None:
@@ -71,6 +86,8 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path) -> None:
         count_exposures([corpus], WORDS, share=2)
     with pytest.raises(UsageError, match="give at least one word for each concept"):
         count_exposures([corpus], {"Copy": []})
+    with pytest.raises(DataError, match="got '--', which has no letter or digit"):
+        count_exposures([corpus], {"Copy": ["--"]})
     with pytest.raises(DataError, match="word: got '!', which has no letter or digit"):
         count_exposures([corpus], pd.DataFrame({"concept": ["Copy"], "word": ["!"]}))
     with pytest.raises(DataError, match="no field 'body'"):

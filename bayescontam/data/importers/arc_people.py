@@ -41,6 +41,7 @@ _KNOWN = (
 )  # fmt: skip
 _OF_ITEM = ("task", "concept", "minimal", "training")
 _KEYS = ["participant", "item"]
+_TEST = r"-\d+$"  # of an item that is a test input of a task
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,6 +342,8 @@ def _grid(cell: Any) -> tuple[Any, str]:
             cell = unpiped(text) if PIPED.fullmatch(text) else json.loads(text)
         except (ValueError, RecursionError):
             return None, "is no grid, such as [[0, 1], [2, 3]] or |01|23|"
+    elif hasattr(cell, "tolist"):  # as Parquet has lists
+        cell = [row.tolist() if hasattr(row, "tolist") else row for row in cell]
     return cell, grid_problem(cell)
 
 
@@ -431,7 +434,9 @@ def _people(scored: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each participant, indexed by name: what the rules are about."""
     grouped = scored.groupby("participant", sort=False)
     # Each test input of a minimal task is a chance to fail this task once.
-    name = scored["task"].where(scored["task"] != "", scored["item"])
+    # An item without a task is TASK-TEST, as where tasks are given, or a task by itself.
+    own = scored["item"].str.replace(_TEST, "", regex=True)
+    name = scored["task"].where(scored["task"] != "", own)
     seen = scored.assign(name=name)[scored["minimal"] == 1]
     solved = seen.groupby(["participant", "name"])["solved"].all()
     failed = (~solved).groupby("participant").sum()

@@ -12,7 +12,11 @@ from bayescontam.data.importers.arc import Grid, grid_problem
 
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _UNFINISHED = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_THOUGHT = re.compile(r"</(?:think|thinking|reasoning)>", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"(?:^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A mark that ends a line, or begins one; within a line it may be spoken of."""
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 _ANSWER = re.compile(
     r"\b(?:final|answers?|outputs?|results?|solution|predict(?:ion|ed)|attempt)\b", re.IGNORECASE
@@ -26,7 +30,7 @@ _OF_EXAMPLES = re.compile(r"\b(?:examples?|training|train|demonstrations?)\b", r
 _ANSWER_LINE = re.compile(
     r"[\s*_#>`-]*(?:(?:so|and|the|my|final|test|predicted|correct)\s+)*"
     r"(?:output|answer|result|solution|prediction)(?:\s+grid)?(?:\s+is)?[\s*_`]*[:=][\s*_`]*"
-    r"(?:(?P<row>\d(?:[\s,]*\d)*)|\[\s*(?P<list>\d(?:[\s,]*\d)*),?\s*\])[\s*_`.]*",
+    r"(?:(?P<row>\d(?:[\s,]*\d)*),?|[\[(]\s*(?P<list>\d(?:[\s,]*\d)*),?\s*[\])],?)[\s*_`.]*",
     re.IGNORECASE,
 )
 """A label and a row in one line."""
@@ -158,6 +162,8 @@ def _at_end(text: str, found: list[_Block]) -> list[_Block]:
     *above, last = [line for line in lines if not _FENCE.match(line.text)] or lines
     if row := _ANSWER_LINE.fullmatch(last.text):
         numbers = _DIGITS.findall(row["row"] or row["list"])
+        if re.search(r"\d\d", row["row"] or row["list"]):  # a number such as 2024, or colours
+            return []
         others = filter(None, (_ANSWER_LINE.fullmatch(line.text) for line in above))
         if any(_DIGITS.findall(each["row"] or each["list"]) != numbers for each in others):
             return []

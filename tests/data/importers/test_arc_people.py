@@ -299,3 +299,36 @@ def test_where_nothing_varies_there_is_no_interval() -> None:
     person, item = np.array([0, 1, 2]), np.array([0, 0, 1])
     assert accuracy_of_people(person, item, np.ones(3, dtype=int))[0] == 1
     assert np.isnan(accuracy_of_people(person, item, np.ones(3, dtype=int))[1:]).all()
+
+
+def test_test_inputs_of_one_minimal_task_count_once(tmp_path: Path) -> None:
+    """Whether tasks are named in a column of their own, or by the names of items."""
+    rows = "ann,m-0,1,0,1\nann,m-1,1,0,1\nann,x-0,1,1,0\nbob,x-0,1,0,0"
+    path = table(tmp_path / "items.csv", rows, "participant,item,attempt,correct,minimal")
+    by_item = bayescontam.import_arc_people(path).frame
+    assert by_item["participant"].tolist() == ["ann", "bob"]
+    rows = "ann,m,0,1,0,1\nann,m,1,1,0,1\nann,x,0,1,1,0\nbob,x,0,1,0,0"
+    path = table(tmp_path / "tasks.csv", rows, "participant,task,test,attempt,correct,minimal")
+    assert bayescontam.import_arc_people(path).frame["participant"].tolist() == ["ann", "bob"]
+
+
+def test_grids_of_parquet_are_read(tmp_path: Path) -> None:
+    grid = [[1, 1], [2, 2]]
+    (tmp_path / "tasks").mkdir()
+    task = {"train": [{"input": grid, "output": grid}], "test": [{"input": grid, "output": grid}]}
+    (tmp_path / "tasks" / "same.json").write_text(json.dumps(task))
+    answers = pd.DataFrame(
+        {"participant": ["ann", "bob"], "task": "same", "test": 0, "attempt": 1,
+         "grid": [grid, [[1, 2], [2, 1]]]}
+    )  # fmt: skip
+    answers.to_parquet(tmp_path / "a.parquet")
+    found = bayescontam.import_arc_people(tmp_path / "a.parquet", tasks=tmp_path / "tasks")
+    assert found.frame["n_correct"].tolist() == [1, 0]
+
+
+def test_rules_and_responses_may_not_be_one_file(attempts: Path, tmp_path: Path) -> None:
+    done = command("import", "arc-people", attempts, "-o", "r.csv", "--rules", "./r.csv",
+                   cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 2
+    assert "is --out too" in done.stderr
+    assert not (tmp_path / "r.csv").exists()

@@ -304,3 +304,18 @@ def test_any_text_has_a_grid_or_a_reason(text: str) -> None:
     if reply.grid is not None:
         assert 1 <= len(reply.grid) <= 30
         assert len({len(row) for row in reply.grid}) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "grid"),
+    [
+        ("[[1,2],[3,4]]\n\nNote: I left out the </think> tag.", [[1, 2], [3, 4]]),
+        ("[[5,5]] perhaps\n</think>\n[[1,2],[3,4]]", [[1, 2], [3, 4]]),
+        ("perhaps [[5,5]]</think>\n[[1,2],[3,4]]", [[1, 2], [3, 4]]),
+        ("Final answer: (1, 2)\n(3, 4)", None),
+        ("My final answer: 1, 2,\n3, 4", None),
+        ("Colours 1 and 2.\nFinal result: 2024", None),
+    ],
+)
+def test_marks_of_thoughts_and_rows_beside_labels_are_not_guessed(reply, grid) -> None:
+    assert read_reply(reply).grid == grid
