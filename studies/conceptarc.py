@@ -10,10 +10,12 @@ import xarray as xr
 from scipy.stats import binomtest
 
 import bayescontam as bc
+from bayescontam.data.importers.arc import load_tasks
 from bayescontam.published.findings import Comparison, PictureData, TableData
 from bayescontam.published.study import Study
 
 from ._common import TAILS, mean_and_interval, row_of, rows_of
+from ._concept_answers import TASKS, baseline_parts, minimal_parts, on_minimal_tasks
 
 TABLE = "conceptarc_table1"
 HUMANS, FIRST, SECOND = "humans", "kaggle_first", "kaggle_second"
@@ -92,6 +94,7 @@ def analyse(study: Study) -> bc.Findings:
             " left out. Name the folder that holds it with --data."
         )
     draws = {name: abilities(fit, printed) for name, fit in fits.items()}
+    pictures, tables, more = _answers(study)
     return bc.Findings(
         _headline(draws[BY_TABLE], study.settings["items"]),
         (*_gaps(study, draws), *_cells(study, printed, draws[BY_TABLE])),
@@ -99,10 +102,31 @@ def analyse(study: Study) -> bc.Findings:
             _accuracies(draws[BY_TABLE], study.settings["items"]),
             _best(draws[BY_TABLE]),
             _gap_picture(draws),
+            *pictures,
         ),
-        tuple(_tables(printed, draws, fits)),
-        tuple(notes),
+        (*_tables(printed, draws, fits), *tables),
+        (*notes, *more),
     )
+
+
+def _answers(study: Study) -> tuple[list[PictureData], list[TableData], list[str]]:
+    """Return what minimal tasks show, and what the baseline's answers are, where data are given."""
+    pictures: list[PictureData] = []
+    tables: list[TableData] = []
+    notes: list[str] = []
+    if (path := study.shared(ITEMS)) is not None:
+        names = {name: NAMES[model] for name, model in study.settings["solvers"].items()}
+        picture, table = minimal_parts(on_minimal_tasks(study, path, names))
+        pictures.append(picture)
+        tables.append(table)
+    if (folder := study.shared(TASKS)) is None:
+        notes.append(
+            f"{TASKS} is not in the data folder: what the answers of the baseline solver are, by"
+            " kind of error and number of guesses, is left out."
+        )
+        return pictures, tables, notes
+    own_pictures, own_tables, own_notes = baseline_parts(study, load_tasks(folder))
+    return pictures + own_pictures, tables + own_tables, notes + own_notes
 
 
 def abilities(fit: bc.Fit, printed: pd.DataFrame) -> xr.DataArray:

@@ -15,10 +15,11 @@ from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.specs.study import ReproductionSpec
 
-Kind = Literal["intervals", "curves", "shares", "grid"]
+Kind = Literal["intervals", "bars", "curves", "shares", "grid"]
 
 NEEDED: dict[str, tuple[str, ...]] = {
     "intervals": ("label", "series", "mean", "low", "high"),
+    "bars": ("label", "series", "value"),
     "curves": ("x", "series", "mean", "low", "high"),
     "shares": ("value", "series"),
     "grid": ("row", "column", "value"),
@@ -74,9 +75,10 @@ class Comparison:
 class PictureData:
     """What a picture shows; the report draws it."""
 
-    # `"intervals"`: estimates with their intervals and, if given, their `truth`. `"curves"`: lines
-    # with bands. `"shares"`: histograms, with a line at each `published` value. `"grid"`: a table
-    # of shades. Rows of the same `panel` (optional) share axes; panels stand side by side.
+    # `"intervals"`: estimates with their intervals and, if given, their `truth`. `"bars"`: numbers
+    # without. `"curves"`: lines with bands. `"shares"`: histograms, with a line at each `published`
+    # value. `"grid"`: a table of shades. Rows of the same `panel` (optional) share axes; panels
+    # stand side by side.
     kind: Kind
     title: str
     caption: str

@@ -18,6 +18,7 @@ from bayescontam.errors import UsageError
 from bayescontam.published.findings import (
     APART,
     INSIDE,
+    NEEDED,
     NO_INTERVAL,
     OVERLAP,
     PictureData,
@@ -41,8 +42,9 @@ from bayescontam.report.plots import (
 from bayescontam.report.study_tables import compared
 
 _COLORS, _MARKERS, _DASHES = 8, "osD^vP*X", ("-", "--", ":", "-.")
+_HATCHES = ("", "////", "....", "xx")
 """How series are drawn, by turns; the shape identifies them without colour."""
-_COLUMNS = {"intervals": 3, "curves": 3, "shares": 2, "grid": 2}
+_COLUMNS = {"intervals": 3, "bars": 3, "curves": 3, "shares": 2, "grid": 2}
 """Most panels in a row."""
 _BINS = 30
 _TICKS = 4
@@ -70,7 +72,7 @@ def drawn(wanted: PictureData, name: str) -> Picture | None:
     if "panel" not in table:
         table = table.assign(panel="")
     panels = list(table.groupby("panel", sort=False))
-    wide = len(panels) > 1 or wanted.kind in ("intervals", "grid")
+    wide = len(panels) > 1 or wanted.kind in ("intervals", "bars", "grid")
     with style():
         figure, axes = grid(
             len(panels),
@@ -100,7 +102,7 @@ def drawn(wanted: PictureData, name: str) -> Picture | None:
 
 def _height(kind: str, table: pd.DataFrame) -> float:
     """Return the height of a panel, in inches."""
-    if kind == "intervals":
+    if kind in ("intervals", "bars"):
         return 0.9 + 0.2 * table["label"].nunique() * max(table["series"].nunique(), 1.6)
     return 1.2 + 0.3 * table["row"].nunique() if kind == "grid" else 3.2
 
@@ -123,13 +125,29 @@ def _intervals(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
         axis.plot(own["mean"], y, ls="none", ms=5, color=color, marker=marker, label=name)
         if "truth" in table:
             axis.vlines(own["truth"], y - step * 0.6, y + step * 0.6, color=INK, lw=1.6)
+    _name_rows(axis, labels)
+    low, high = axis.get_xlim()
+    if low < 0 < high:
+        axis.axvline(0, color=GREY, lw=0.7, zorder=0)
+
+
+def _bars(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
+    labels, series = _names(table["label"]), _series(part, table)
+    step = 0.8 / len(series)
+    for k, name, own in series:
+        y = np.array([labels.index(str(label)) for label in own["label"]])
+        y = y + (k - (len(series) - 1) / 2) * step
+        look: Any = {"color": f"C{k % _COLORS}", "hatch": _HATCHES[k % len(_HATCHES)]}
+        axis.barh(y, own["value"], step, edgecolor="white", lw=0.3, label=name, **look)
+    _name_rows(axis, labels)
+
+
+def _name_rows(axis: Any, labels: list[str]) -> None:
+    """Name the rows of a picture, from top to bottom, with a line between each two."""
     for edge in range(1, len(labels)):
         axis.axhline(edge - 0.5, color="#e6e6e6", lw=0.7, zorder=0)
     axis.set_yticks(range(len(labels)), plain_labels(labels, _LABEL))
     axis.set_ylim(len(labels) - 0.5, -0.5)
-    low, high = axis.get_xlim()
-    if low < 0 < high:
-        axis.axvline(0, color=GREY, lw=0.7, zorder=0)
 
 
 def _curves(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
@@ -177,6 +195,7 @@ def _grid(axis: Any, part: pd.DataFrame, table: pd.DataFrame) -> None:
 
 _DRAW: dict[str, Callable[[Any, pd.DataFrame, pd.DataFrame], None]] = {
     "intervals": _intervals,
+    "bars": _bars,
     "curves": _curves,
     "shares": _shares,
     "grid": _grid,
@@ -193,7 +212,7 @@ def _alt(wanted: PictureData) -> str:
     if wanted.kind == "grid":
         size = f"{table['row'].nunique()} rows, {table['column'].nunique()} columns"
         return f"{wanted.title}: {size}, values {numbers(table['value'])}."
-    column = "value" if wanted.kind == "shares" else "mean"
+    column = "value" if "value" in NEEDED[wanted.kind] else "mean"
     names = _names(table["series"])
     values = "; ".join(
         f"{label} {numbers(table.loc[table['series'].astype(str) == name, column])}"

@@ -40,6 +40,7 @@ Analysis = Literal[
     "finetuning",
     "prevalence",
     "arc_concepts",
+    "arc_real",
     "total_effects",
     "in_vivo",
 ]

@@ -13,11 +13,13 @@ from bayescontam.report.published_page import render_reproduction
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import shipped_folder
 from bayescontam.specs.study import ReproductionSpec
+from tests.support.arc_puzzles import write_set
 from tests.support.made_findings import RUN, Quick
 from tests.support.made_fit import drawn_from_prior
 
 SMALL: dict[str, dict[str, Any]] = {
     "arc-concepts": {"tasks": 40, "imputations": 2},
+    "arc-real": {"imputations": 40, "assignments": 2, "resamples": 20},
     "arc-decomposition": {"tables": 2, "resamples": 100},
     "arc-versions": {"tables": 2, "resamples": 100},
     "conceptarc": {},
@@ -59,6 +61,8 @@ def assert_becomes_a_page(name: str, folder: Path) -> None:
     text = (shipped_folder("studies") / f"{name}.toml").read_text(encoding="utf-8")
     spec = ReproductionSpec.parse(text, name)
     settings = {**spec.at_size(smoke=bool(spec.smoke)), **SMALL[name]}
+    if name == "arc-real":
+        settings["sets"] = {each: str(write_set(folder, each)) for each in settings["sets"]}
     study: Study = Sparing(spec, settings, read_published(spec.published), folder)
     found = analysis_of(spec.analysis)(study)
     assert all(each.source for each in found.comparisons)
