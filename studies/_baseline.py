@@ -34,7 +34,7 @@ def some_of(tasks: ArcTasks, names: Collection[str]) -> ArcTasks:
 def searched(study: Study, name: str, tasks: ArcTasks) -> Submission:
     """Return the baseline's submission for tasks."""
     found: Submission = {}
-    for number, names in enumerate(batched(tasks.tasks, _CHUNK, strict=False), start=1):
+    for number, names in enumerate(batched(tasks.tasks, _CHUNK), start=1):
         part = some_of(tasks, names)
         content = json.dumps(part.grids, sort_keys=True).encode()
         inputs = {"guesses": GUESSES, "tasks": hashlib.sha256(content).hexdigest()}

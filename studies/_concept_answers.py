@@ -77,9 +77,12 @@ def minimal_parts(minimal: pd.DataFrame) -> tuple[PictureData, TableData]:
 
 
 def baseline_parts(
-    study: Study, tasks: ArcTasks
+    study: Study, tasks: ArcTasks, printed: dict[str, str]
 ) -> tuple[list[PictureData], list[TableData], list[str]]:
-    """Return pictures, tables and notes of the baseline's answers to the tasks themselves."""
+    """Return pictures, tables and notes of the baseline's answers to the tasks themselves.
+
+    `printed` has the printed names of concepts by the folders of their tasks.
+    """
     by_guesses = {
         guesses: scored(
             study, "conceptarc-tasks", tasks, benchmark=BENCHMARK, guesses=guesses
@@ -87,7 +90,7 @@ def baseline_parts(
         for guesses in range(1, GUESSES + 1)
     }
     whole = by_guesses[GUESSES]
-    counts = outcomes(whole[whole["minimal"] == 0])
+    counts = outcomes(whole[whole["minimal"] == 0]).rename(index=printed)
     shares = counts.div(counts.sum(axis=1), axis=0)
     long = shares.rename_axis("row").reset_index().melt("row", var_name="column")
     caption = (
@@ -116,7 +119,8 @@ _GUESSES = (
 def outcomes(frame: pd.DataFrame) -> pd.DataFrame:
     """Return how many test inputs of each concept have each outcome, concept × outcome."""
     counts = pd.crosstab(frame["concept"].astype(str), frame["outcome"].astype(str))
-    return counts.reindex(columns=list(OUTCOMES), fill_value=0).rename_axis(columns=None)
+    kinds = [kind for kind in OUTCOMES if kind != "unreadable"]  # which a grid is not
+    return counts.reindex(columns=kinds, fill_value=0).rename_axis(columns=None)
 
 
 def solved_by(by_guesses: dict[int, pd.DataFrame]) -> pd.DataFrame:

@@ -18,8 +18,6 @@ from bayescontam.published.study import Study
 from ._baseline import GUESSES, scored, some_of
 from ._common import (
     draw_exposures,
-    estimate,
-    fit_rows,
     mean_and_interval,
     published_method,
     row_of,
@@ -28,8 +26,12 @@ from ._common import (
 from .conceptarc import alone
 
 VERSIONS = ("version 1", "version 2")
-STATED, ASSIGNED = "exposures not known", "exposures drawn once, taken as known"
-"""What fits take exposures for: within what is stated of all, or those of one assignment."""
+ALONE, GROUPED, STATED = (
+    "exposures as drawn", "exposures as drawn, groups of tasks differ",
+    "exposures not known, contamination helps",
+)  # fmt: skip
+"""What fits assume: tasks are alike but for contamination; or tasks with the same concepts share
+how hard they are; or exposures are anything that is stated, and slopes are not negative."""
 QUANTITIES = ("slope", DIRECT.overfitting)
 TOGETHER = "concepts as in version 2"
 
@@ -50,6 +52,13 @@ class Version:
         return membership(self.concepts, self.tasks.tasks)
 
     @property
+    def profiles(self) -> "pd.Series[str]":
+        """Concepts of each task as one text, by task in the order of the tasks."""
+        by_task = self.concepts.groupby("task")["concept"]
+        joined = by_task.agg(lambda names: "; ".join(sorted(names)))
+        return joined.loc[list(self.tasks.tasks)]
+
+    @property
     def solved(self) -> np.ndarray:
         """Whether each task is solved, in the order of the tasks."""
         by_item = self.responses.frame.set_index("item")["n_correct"]
@@ -67,17 +76,17 @@ def analyse(study: Study) -> bc.Findings:
             notes=(f"The tasks of ARC-AGI-1 and ARC-AGI-2: {error}",),
         )
     spread = spreads(study, versions)
-    fits = dict(fitted(study, versions))
-    slopes = pd.concat([_slopes(fit, *at) for at, fit in fits.items()], ignore_index=True)
+    fits = list(fitted(study, versions))
+    slopes = pd.concat([_slopes(fit, assumed) for assumed, fit in fits], ignore_index=True)
     placebo = assignments(study, versions)
     scores = score_table(study, versions)
     notes = [
         note
-        for (name, way), fit in fits.items()
-        for note in study.failed_checks(f"{name}, {way}", fit)
+        for assumed, fit in fits
+        for note in study.failed_checks("{tasks}, {assumed}".format_map(assumed), fit)
     ]
     return bc.Findings(
-        _headline(versions, slopes, spread),
+        _headline(versions, slopes, spread, placebo),
         tuple(_compared(study, spread)),
         (
             _needed(versions),
@@ -157,24 +166,46 @@ def spreads(study: Study, versions: list[Version]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def fitted(study: Study, versions: list[Version]) -> Iterator[tuple[tuple[str, str], bc.Fit]]:
-    """Yield the fit of each version alone, by version and by what is taken of exposures."""
+def fitted(study: Study, versions: list[Version]) -> Iterator[tuple[dict[str, Any], bc.Fit]]:
+    """Yield the fits of each version alone, each with what it assumes.
+
+    Where no task is solved, groups of tasks cannot differ, and any assignment shows the same.
+    """
+    settings = study.settings
+    grouped = study.model("concepts", settings["grouped"])
+    positive = study.model("imputed_covariate", settings["positive"])
     for version in versions:
         short = version.name.replace(" ", "-")
+        frame, some = version.responses.frame, bool(version.solved.any())
+        in_groups = bc.Responses.from_frame(
+            frame.assign(concept=frame["item"].map(version.profiles))
+        )
+        for number in range(settings["fits"] if some else 1):
+            known = bc.Covariates.from_frame(contaminated(study, version, number))
+            at = {"tasks": version.name, "assignment": number + 1}
+            responses = version.responses.with_contamination(known)
+            fit = study.fit(f"{short}-alone-{number}", responses, "single")
+            yield {**at, "assumed": ALONE}, fit
+            if some:
+                responses = in_groups.with_contamination(known)
+                fit = study.fit(f"{short}-grouped-{number}", responses, grouped)
+                yield {**at, "assumed": GROUPED}, fit
         unknown = bc.read_imputations(imputed(study, version, version.name))
         responses = version.responses.with_contamination(unknown)
-        fit = study.fit(f"{short}-stated", responses, "imputed_covariate")
-        yield (version.name, STATED), fit
-        known = bc.Covariates.from_frame(contaminated(study, version, 0))
-        responses = version.responses.with_contamination(known)
-        yield (version.name, ASSIGNED), study.fit(f"{short}-assigned", responses, "single")
+        fit = study.fit(f"{short}-stated", responses, positive)
+        yield {"tasks": version.name, "assignment": None, "assumed": STATED}, fit
 
 
-def _slopes(fit: bc.Fit, version: str, way: str) -> pd.DataFrame:
-    rows = fit_rows(fit, QUANTITIES).drop(columns=["model", "benchmark"])
-    rows.insert(0, "exposures", way)
-    rows.insert(0, "tasks", version)
-    return rows
+def _slopes(fit: bc.Fit, assumed: dict[str, Any]) -> pd.DataFrame:
+    """Return the estimands of a fit for the whole version, with what it assumes."""
+    table = fit.estimands()
+    if "concept" in table:
+        whole = table["concept"].isna() | table["concept"].eq("")
+        table = table[whole]
+    names = {"ci_low": "low", "ci_high": "high"}
+    rows = table[table["quantity"].isin(QUANTITIES)].rename(columns=names)
+    columns = ["quantity", "mean", "low", "high", "verdict"]
+    return rows[columns].assign(**assumed)[[*assumed, *columns]]
 
 
 def assignments(study: Study, versions: list[Version]) -> pd.DataFrame:
@@ -200,6 +231,9 @@ def assignments(study: Study, versions: list[Version]) -> pd.DataFrame:
     return study.over_tables("assignments", inputs, make, settings["assignments"])
 
 
+_DRAWS = 4000
+
+
 def reweighted(of: Version, to: Version, rng: np.random.Generator) -> tuple[np.ndarray, float]:
     """Return draws of the score on one version's tasks if concepts were as frequent as in another.
 
@@ -208,7 +242,7 @@ def reweighted(of: Version, to: Version, rng: np.random.Generator) -> tuple[np.n
     doi:10.1214/aos/1176345338). Also the share of the other's tasks whose concepts tasks here
     have; the rest of them has no part.
     """
-    own, other = profiles(of), profiles(to)
+    own, other = of.profiles, to.profiles
     share = other.value_counts(normalize=True)
     common = share[share.index.isin(own)]
     weight = rng.exponential(size=(_DRAWS, len(own)))
@@ -218,15 +252,6 @@ def reweighted(of: Version, to: Version, rng: np.random.Generator) -> tuple[np.n
         draws += frequency * (weight[:, at] @ of.solved[at]) / weight[:, at].sum(axis=1)
     covered = float(common.sum())
     return draws / covered if covered else np.full(_DRAWS, np.nan), covered
-
-
-_DRAWS = 4000
-
-
-def profiles(version: Version) -> "pd.Series[str]":
-    """Return the concepts of each task as one text, in the order of the tasks."""
-    joined = version.concepts.groupby("task")["concept"].agg(lambda names: "; ".join(sorted(names)))
-    return joined.loc[list(version.tasks.tasks)]
 
 
 def score_table(study: Study, versions: list[Version]) -> TableData:
@@ -257,35 +282,42 @@ def common_tasks(versions: list[Version]) -> Iterator[str]:
     one, two = (set(version.tasks.tasks) for version in versions)
     if both := sorted(one & two):
         yield (
-            f"{len(both)} tasks are in both sets, by name ({', '.join(both[:6])}): whoever met"
+            f"Tasks that are in both sets, by name: {len(both)} ({', '.join(both[:6])}). Who met"
             " version 1 has met them."
         )
 
 
-def _headline(versions: list[Version], slopes: pd.DataFrame, spread: pd.DataFrame) -> str:
-    one, two = versions
+def _headline(
+    versions: list[Version], slopes: pd.DataFrame, spread: pd.DataFrame, placebo: pd.DataFrame
+) -> str:
     solved = " and ".join(
-        f"{int(each.solved.sum())} of {len(each.solved)} tasks of {each.name}"
-        for each in (one, two)
+        f"{int(each.solved.sum())} of {len(each.solved)} tasks of {each.name}" for each in versions
     )
-    found = []
-    for version in versions:
-        own = slopes[(slopes["tasks"] == version.name) & (slopes["exposures"] == STATED)]
-        mean, low, high = estimate(own, "slope")
-        verdict = own.loc[own["quantity"] == "slope", "verdict"].iloc[0]
-        numbers = f"{mean:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−")
-        found.append(f"{version.name} {numbers}, “{verdict}”")
+    own = slopes[(slopes["quantity"] == "slope") & (slopes["tasks"] == VERSIONS[0])]
+    away = {
+        way: (int(((part["low"] > 0) | (part["high"] < 0)).sum()), len(part))
+        for way, part in own.groupby("assumed", sort=False)
+    }
+    method = placebo[(placebo["benchmark"] == VERSIONS[0]) & (placebo["quantity"] == "slope")]
+    false = ((method["low"] > 0) | (method["high"] < 0)).mean()
     own = spread[spread["tasks"] == spread["exposures"]]
-    one, two = (_width(row) for row in rows_of(own))
+    first, second = (_width(row) for row in rows_of(own))
     crossed = spread[(spread["tasks"] == VERSIONS[0]) & (spread["exposures"] == VERSIONS[1])]
     lower = _width(next(rows_of(crossed)))
     return (
-        f"A solver that knows no task, and cannot be contaminated, solves {solved}. Its slope on"
-        f" contamination, of which it has none: {'; '.join(found)}. Contaminations of the real"
-        f" tasks spread by {one} in version 1 and by {two} in version 2, with the exposures that"
-        " are stated for each. The exposures make the difference, and nobody has measured them:"
-        f" with those of version 2 the tasks of version 1 spread by {lower}."
+        f"A solver that knows no task, and cannot be contaminated, solves {solved}: scores of two"
+        " versions differ without contamination. On version 1 the published interval of its slope"
+        f" leaves out 0 for {false:.0%} of {len(method)} random assignments of exposures to"
+        f" concepts. Of our intervals {_of(away.get(ALONE))} leave it out where tasks are taken for"
+        f" alike but for contamination, and {_of(away.get(GROUPED))} where groups of tasks with the"
+        " same concepts may differ. Contaminations of the real tasks spread by"
+        f" {first} in version 1 and by {second} in version 2, with the exposures that are stated"
+        f" for each; with those of version 2 the tasks of version 1 spread by {lower}."
     )
+
+
+def _of(count: tuple[int, int] | None) -> str:
+    return "none" if count is None else f"{count[0]} of {count[1]}"
 
 
 def _width(row: Any) -> str:
@@ -360,10 +392,13 @@ def _spread_picture(study: Study, spread: pd.DataFrame) -> PictureData:
 
 def _slope_picture(slopes: pd.DataFrame) -> PictureData:
     own = slopes[slopes["quantity"] == "slope"]
-    table = own.rename(columns={"tasks": "label", "exposures": "series"}).assign(truth=0.0)
+    number = own["assignment"].map(lambda n: "any" if pd.isna(n) else f"assignment {int(n)}")
+    table = own.rename(columns={"assumed": "series"}).assign(
+        label=own["tasks"] + ", " + number, truth=0.0
+    )
     caption = (
-        "Log-odds from surely clean to surely contaminated, with 95 % intervals. The truth is 0:"
-        " no task can have been remembered."
+        "Log-odds from surely clean to surely contaminated, with 95 % intervals, for assignments of"
+        " exposures to concepts by chance. The truth is 0: no task can have been remembered."
     )
     columns = ["label", "series", "mean", "low", "high", "truth"]
     title = "Slope of a solver that cannot be contaminated"
@@ -371,10 +406,10 @@ def _slope_picture(slopes: pd.DataFrame) -> PictureData:
 
 
 _SLOPES = (
-    "Posterior of each version alone, with 95 % intervals and the verdict of identification. Not"
-    " known: every concept has the mean and the standard deviation of the generator, and its"
-    " exposure is a parameter of the fit. Drawn once: the assignment that the pictures show, as if"
-    " it were known."
+    "Posterior of each version alone, with 95 % intervals and the verdict of identification; the"
+    " truth is 0. Assignments: exposures drawn from the generator and given to concepts by chance,"
+    " taken as known; the pictures show the first. Not known: every concept has the mean and the"
+    " standard deviation of the generator, and its exposure is a parameter of the fit."
 )
 _SPREAD = (
     "Standard deviation of contamination over tasks, mean and 95 % range over imputations, for the"

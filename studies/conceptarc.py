@@ -43,7 +43,7 @@ def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -
     """Return answers to single items, attention checks left out, with the printed names."""
     frame = bc.read_responses(path, where="not minimal").frame
     frame = frame[frame["model"].isin(solvers)]
-    concepts = {_joined(name): name for name in printed["concept"].unique()}
+    concepts = by_folder(printed)
     if strange := sorted(set(frame["concept"].astype(str)) - set(concepts)):
         named, known = (", ".join(map(repr, names)) for names in (strange, concepts))
         raise bc.UsageError(
@@ -53,9 +53,12 @@ def item_responses(path: Path, solvers: dict[str, str], printed: pd.DataFrame) -
     return bc.Responses.from_frame(frame, source=path.name)
 
 
-def _joined(concept: str) -> str:
-    """Return a concept's name as folders of tasks have it: Above and Below is AboveBelow."""
-    return "".join(word for word in concept.title().split() if word != "And")
+def by_folder(printed: pd.DataFrame) -> dict[str, str]:
+    """Return concepts by their names as folders of tasks have them: AboveBelow."""
+    return {
+        "".join(word for word in concept.title().split() if word != "And"): concept
+        for concept in printed["concept"].unique()
+    }
 
 
 def disagreements(printed: pd.DataFrame, answers: pd.DataFrame) -> list[str]:
@@ -94,7 +97,7 @@ def analyse(study: Study) -> bc.Findings:
             " left out. Name the folder that holds it with --data."
         )
     draws = {name: abilities(fit, printed) for name, fit in fits.items()}
-    pictures, tables, more = _answers(study)
+    pictures, tables, more = _answers(study, printed)
     return bc.Findings(
         _headline(draws[BY_TABLE], study.settings["items"]),
         (*_gaps(study, draws), *_cells(study, printed, draws[BY_TABLE])),
@@ -109,7 +112,9 @@ def analyse(study: Study) -> bc.Findings:
     )
 
 
-def _answers(study: Study) -> tuple[list[PictureData], list[TableData], list[str]]:
+def _answers(
+    study: Study, printed: pd.DataFrame
+) -> tuple[list[PictureData], list[TableData], list[str]]:
     """Return what minimal tasks show, and what the baseline's answers are, where data are given."""
     pictures: list[PictureData] = []
     tables: list[TableData] = []
@@ -125,7 +130,9 @@ def _answers(study: Study) -> tuple[list[PictureData], list[TableData], list[str
             " kind of error and number of guesses, is left out."
         )
         return pictures, tables, notes
-    own_pictures, own_tables, own_notes = baseline_parts(study, load_tasks(folder))
+    own_pictures, own_tables, own_notes = baseline_parts(
+        study, load_tasks(folder), by_folder(printed)
+    )
     return pictures + own_pictures, tables + own_tables, notes + own_notes
 
 

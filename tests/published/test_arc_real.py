@@ -155,7 +155,7 @@ def test_scores_stand_beside_what_their_tasks_need(study: Study, versions: list[
 
 def test_tasks_of_both_versions_are_named(versions: list[Version]) -> None:
     assert list(common_tasks(versions)) == [
-        "1 tasks are in both sets, by name (chance-0): whoever met version 1 has met them."
+        "Tasks that are in both sets, by name: 1 (chance-0). Who met version 1 has met them."
     ]
     assert list(common_tasks([versions[0], version({"x": "Copy"}, [0])])) == []
 

@@ -66,11 +66,11 @@ def test_answers_are_counted_by_concept_and_by_guesses(
         "CopyMinimal": [[RIGHT], [RIGHT], [WRONG]],
     }
     answering(monkeypatch, answers)
-    (picture,), (counts, guesses), (note,) = baseline_parts(study, tasks)
+    (picture,), (counts, guesses), (note,) = baseline_parts(study, tasks, {"Order": "By Order"})
     by_concept = counts.table.set_index("concept")
     names = ["right", "copied the input", "wrong grid", "wrong shape", "no answer"]
     assert by_concept.loc["Copy", names].to_list() == [2, 1, 0, 0, 0]
-    assert by_concept.loc["Order", names].to_list() == [1, 0, 0, 1, 1]
+    assert by_concept.loc["By Order", names].to_list() == [1, 0, 0, 1, 1]
     solved = guesses.table.set_index("guesses")
     assert solved["solved, other tasks"].to_list() == [1, 2, 3]
     assert solved["solved, minimal tasks"].to_list() == [2, 2, 2]

@@ -19,7 +19,7 @@ from tests.support.made_fit import drawn_from_prior
 
 SMALL: dict[str, dict[str, Any]] = {
     "arc-concepts": {"tasks": 40, "imputations": 2},
-    "arc-real": {"imputations": 40, "assignments": 2, "resamples": 20},
+    "arc-real": {"imputations": 40, "assignments": 2, "resamples": 20, "fits": 1},
     "arc-decomposition": {"tables": 2, "resamples": 100},
     "arc-versions": {"tables": 2, "resamples": 100},
     "conceptarc": {},
