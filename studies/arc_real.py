@@ -360,7 +360,7 @@ def _exposures(study: Study, versions: list[Version]) -> PictureData:
     caption = (
         "One assignment: exposures drawn from the distribution of the published generator, and"
         " given to the detected concepts by chance, as the published ones were to concepts without"
-        " a name. Nobody has counted them."
+        " a name. Nobody has counted them. No bar: no task of the version needs the concept."
     )
     title = "Exposure of concepts, drawn once"
     return PictureData("bars", title, caption, pd.DataFrame(rows), "exposure", "concept")
@@ -375,7 +375,9 @@ def _histogram(study: Study, versions: list[Version]) -> PictureData:
         "Of each real task, by the published formula, from the exposures of the picture above."
     )
     title = "Contamination of tasks"
-    return PictureData("shares", title, caption, pd.concat(parts), "contamination", "tasks")
+    return PictureData(
+        "shares", title, caption, pd.concat(parts), "contamination", "share of tasks"
+    )
 
 
 def _spread_picture(study: Study, spread: pd.DataFrame) -> PictureData:
@@ -392,7 +394,7 @@ def _spread_picture(study: Study, spread: pd.DataFrame) -> PictureData:
 
 def _slope_picture(slopes: pd.DataFrame) -> PictureData:
     own = slopes[slopes["quantity"] == "slope"]
-    number = own["assignment"].map(lambda n: "any" if pd.isna(n) else f"assignment {int(n)}")
+    number = own["assignment"].map(lambda n: "not known" if pd.isna(n) else f"assignment {int(n)}")
     table = own.rename(columns={"assumed": "series"}).assign(
         label=own["tasks"] + ", " + number, truth=0.0
     )
