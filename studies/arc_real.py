@@ -18,6 +18,7 @@ from bayescontam.published.study import Study
 from ._baseline import GUESSES, scored, some_of
 from ._common import (
     draw_exposures,
+    fit_rows,
     mean_and_interval,
     published_method,
     row_of,
@@ -26,12 +27,9 @@ from ._common import (
 from .conceptarc import alone
 
 VERSIONS = ("version 1", "version 2")
-ALONE, GROUPED, STATED = (
-    "exposures as drawn", "exposures as drawn, groups of tasks differ",
-    "exposures not known, contamination helps",
-)  # fmt: skip
-"""What fits assume: tasks are alike but for contamination; or tasks with the same concepts share
-how hard they are; or exposures are anything that is stated, and slopes are not negative."""
+ALONE, STATED = "exposures as drawn", "exposures not known, contamination helps"
+"""What fits assume: tasks are alike but for contamination by one assignment of exposures; or
+exposures are anything that is stated, and slopes are not negative."""
 QUANTITIES = ("slope", DIRECT.overfitting)
 TOGETHER = "concepts as in version 2"
 
@@ -169,27 +167,18 @@ def spreads(study: Study, versions: list[Version]) -> pd.DataFrame:
 def fitted(study: Study, versions: list[Version]) -> Iterator[tuple[dict[str, Any], bc.Fit]]:
     """Yield the fits of each version alone, each with what it assumes.
 
-    Where no task is solved, groups of tasks cannot differ, and any assignment shows the same.
+    Where no task is solved, any assignment shows the same.
     """
     settings = study.settings
-    grouped = study.model("concepts", settings["grouped"])
     positive = study.model("imputed_covariate", settings["positive"])
     for version in versions:
         short = version.name.replace(" ", "-")
-        frame, some = version.responses.frame, bool(version.solved.any())
-        in_groups = bc.Responses.from_frame(
-            frame.assign(concept=frame["item"].map(version.profiles))
-        )
-        for number in range(settings["fits"] if some else 1):
+        for number in range(settings["fits"] if version.solved.any() else 1):
             known = bc.Covariates.from_frame(contaminated(study, version, number))
-            at = {"tasks": version.name, "assignment": number + 1}
             responses = version.responses.with_contamination(known)
+            at = {"tasks": version.name, "assignment": number + 1}
             fit = study.fit(f"{short}-alone-{number}", responses, "single")
             yield {**at, "assumed": ALONE}, fit
-            if some:
-                responses = in_groups.with_contamination(known)
-                fit = study.fit(f"{short}-grouped-{number}", responses, grouped)
-                yield {**at, "assumed": GROUPED}, fit
         unknown = bc.read_imputations(imputed(study, version, version.name))
         responses = version.responses.with_contamination(unknown)
         fit = study.fit(f"{short}-stated", responses, positive)
@@ -197,15 +186,9 @@ def fitted(study: Study, versions: list[Version]) -> Iterator[tuple[dict[str, An
 
 
 def _slopes(fit: bc.Fit, assumed: dict[str, Any]) -> pd.DataFrame:
-    """Return the estimands of a fit for the whole version, with what it assumes."""
-    table = fit.estimands()
-    if "concept" in table:
-        whole = table["concept"].isna() | table["concept"].eq("")
-        table = table[whole]
-    names = {"ci_low": "low", "ci_high": "high"}
-    rows = table[table["quantity"].isin(QUANTITIES)].rename(columns=names)
-    columns = ["quantity", "mean", "low", "high", "verdict"]
-    return rows[columns].assign(**assumed)[[*assumed, *columns]]
+    """Return slope and overfitting of a fit, with what it assumes."""
+    rows = fit_rows(fit, QUANTITIES).drop(columns=["model", "benchmark"])
+    return rows.assign(**assumed)[[*assumed, *rows.columns]]
 
 
 def assignments(study: Study, versions: list[Version]) -> pd.DataFrame:
@@ -294,10 +277,11 @@ def _headline(
         f"{int(each.solved.sum())} of {len(each.solved)} tasks of {each.name}" for each in versions
     )
     own = slopes[(slopes["quantity"] == "slope") & (slopes["tasks"] == VERSIONS[0])]
-    away = {
-        way: (int(((part["low"] > 0) | (part["high"] < 0)).sum()), len(part))
-        for way, part in own.groupby("assumed", sort=False)
-    }
+    alone_in, helped = (own[own["assumed"] == way] for way in (ALONE, STATED))
+    away = int(((alone_in["low"] > 0) | (alone_in["high"] < 0)).sum())
+    found = (
+        f"{helped['mean'].iloc[0]:.1f} [{helped['low'].iloc[0]:.1f}, {helped['high'].iloc[0]:.1f}]"
+    )
     method = placebo[(placebo["benchmark"] == VERSIONS[0]) & (placebo["quantity"] == "slope")]
     false = ((method["low"] > 0) | (method["high"] < 0)).mean()
     own = spread[spread["tasks"] == spread["exposures"]]
@@ -308,16 +292,12 @@ def _headline(
         f"A solver that knows no task, and cannot be contaminated, solves {solved}: scores of two"
         " versions differ without contamination. On version 1 the published interval of its slope"
         f" leaves out 0 for {false:.0%} of {len(method)} random assignments of exposures to"
-        f" concepts. Of our intervals {_of(away.get(ALONE))} leave it out where tasks are taken for"
-        f" alike but for contamination, and {_of(away.get(GROUPED))} where groups of tasks with the"
-        " same concepts may differ. Contaminations of the real tasks spread by"
+        f" concepts, and that of 'single' for {away} of {len(alone_in)}. Where exposures may be"
+        f" anything and contamination is assumed to help, the slope is {found}: how hard concepts"
+        " are, taken for contamination. Contaminations of the real tasks spread by"
         f" {first} in version 1 and by {second} in version 2, with the exposures that are stated"
         f" for each; with those of version 2 the tasks of version 1 spread by {lower}."
     )
-
-
-def _of(count: tuple[int, int] | None) -> str:
-    return "none" if count is None else f"{count[0]} of {count[1]}"
 
 
 def _width(row: Any) -> str:
