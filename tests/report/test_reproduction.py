@@ -4,12 +4,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
 from bayescontam.errors import UsageError
 from bayescontam.published.findings import PictureData, Record
 from bayescontam.report.published_page import (
+    _bars,
     comparison_lines,
     drawn,
     render_reproduction,
@@ -100,3 +102,20 @@ def test_upright_lines_are_named_as_the_picture_says() -> None:
     assert named is not None
     assert b"claimed" in named.image
     assert b"claimed" not in drawn(wanted, "p").image  # type: ignore[union-attr]
+
+
+def test_bars_are_as_long_as_their_numbers() -> None:
+    table = pd.DataFrame(
+        {"label": ["a", "a", "b"], "series": ["one", "two", "one"], "value": [0.25, 0.5, 1.0]}
+    )
+    figure, axis = plt.subplots()
+    _bars(axis, table, table)
+    bars = axis.patches
+    assert [bar.get_width() for bar in bars] == [0.25, 1.0, 0.5]
+    # Those of one label stand side by side, the first series on top.
+    assert bars[0].get_y() < bars[2].get_y() < bars[1].get_y()
+    assert [text.get_text() for text in axis.get_yticklabels()] == ["a", "b"]
+    plt.close(figure)
+    picture = drawn(PictureData("bars", "Lengths", "", table, "share", "concept"), "p")
+    assert picture is not None
+    assert picture.alt.startswith("Lengths, bars along share: one")
