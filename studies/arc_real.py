@@ -289,12 +289,12 @@ def _headline(
     crossed = spread[(spread["tasks"] == VERSIONS[0]) & (spread["exposures"] == VERSIONS[1])]
     lower = _width(next(rows_of(crossed)))
     return (
-        f"A solver that knows no task, and cannot be contaminated, solves {solved}: scores of two"
-        " versions differ without contamination. On version 1 the published interval of its slope"
+        f"A solver that knows no task, and cannot be contaminated, solves {solved}."
+        " Its slope on contamination is 0. On version 1 the published interval of that slope"
         f" leaves out 0 for {false:.0%} of {len(method)} random assignments of exposures to"
         f" concepts, and that of 'single' for {away} of {len(alone_in)}. Where exposures may be"
-        f" anything and contamination is assumed to help, the slope is {found}: how hard concepts"
-        " are, taken for contamination. Contaminations of the real tasks spread by"
+        f" anything and contamination is assumed to help, the posterior is {found}."
+        " Contaminations of the real tasks spread by"
         f" {first} in version 1 and by {second} in version 2, with the exposures that are stated"
         f" for each; with those of version 2 the tasks of version 1 spread by {lower}."
     )

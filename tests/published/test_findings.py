@@ -37,6 +37,6 @@ def test_a_picture_without_a_column_that_it_needs_is_refused(kind: Kind) -> None
 def test_an_unknown_kind_of_picture_is_refused() -> None:
     kind: Kind = "pie"  # type: ignore[assignment]
     with pytest.raises(
-        UsageError, match="got kind 'pie'; allowed: intervals, curves, shares, grid"
+        UsageError, match="got kind 'pie'; allowed: intervals, bars, curves, shares, grid"
     ):
         PictureData(kind, "t", "", pd.DataFrame(), "", "")
