@@ -330,5 +330,5 @@ def test_rules_and_responses_may_not_be_one_file(attempts: Path, tmp_path: Path)
     done = command("import", "arc-people", attempts, "-o", "r.csv", "--rules", "./r.csv",
                    cwd=tmp_path)  # fmt: skip
     assert done.returncode == 2
-    assert "is --out too" in done.stderr
+    assert b"is --out too" in done.stderr
     assert not (tmp_path / "r.csv").exists()
