@@ -60,7 +60,7 @@ def printed(lines: list[str], left: str) -> str | None:
     }  # fmt: skip
     for word, name in words.items():
         said[0] = said[0].replace(word, name)
-    return re.sub(r"\[[mbci,]+\]", "", said[0])
+    return re.sub(r"\[[mbcip,]+\]", "", said[0])
 
 
 def zero_for_clean_models(lines: list[str]) -> list[str]:
@@ -104,7 +104,8 @@ def symbols(
         "mean_d": d.groupby(benchmark).transform("mean"),
         "mean_height": height.groupby(benchmark).transform("mean"),
         "mean_item_d": benchmark.map(per_item),
-        "eps": 0.0, "logistic": expit, "logit": logit,
+        # The table has single trials, and no people: their effects are only there.
+        "eps": 0.0, "zeta": 0.0, "xi": 0.0, "logistic": expit, "logit": logit,
     }  # fmt: skip
 
 
