@@ -16,6 +16,7 @@ from bayescontam.inference.ranking import By, quantity_of
 from bayescontam.inference.result import Fit
 from bayescontam.inference.task_groups import (
     FEW,
+    PEOPLE,
     TOGETHER,
     On,
     Unit,
@@ -66,6 +67,9 @@ class Mastery:
         ``"genuine_ability_direct"``.
     level : float
         Probability of the intervals.
+    unchecked : list of str
+        Models with several trials of items of one task: whether a model solves items of a task
+        together is tested with single answers alone.
 
     See Also
     --------
@@ -79,6 +83,7 @@ class Mastery:
     on: On
     by: By
     level: float
+    unchecked: list[str]
 
     def sentences(self) -> list[str]:
         """Return what is computed, and which numbers are withheld and why."""
@@ -98,9 +103,16 @@ class Mastery:
         for verdict, rows in self.table.groupby("verdict", sort=False):
             if not verdict:
                 continue
-            kind = "model" if verdict == TOGETHER else "concept"
+            kind = "concept" if verdict == FEW else "model"
             names = [printable(str(name), 60) for name in rows[kind].unique()]
             lines.append(f"{_EXPLAINED[str(verdict)]} {kind.capitalize()}s: {join_list(names, 8)}.")
+        if self.unchecked:
+            names = [printable(name, 60) for name in self.unchecked]
+            lines.append(
+                "Not checked: whether these models solve the items of one task together more often"
+                " than the fit expects, for which single answers are needed, not numbers of right"
+                f" ones of several trials. Models: {join_list(names, 8)}."
+            )
         return lines
 
     def to_dict(self) -> dict[str, Any]:
@@ -108,7 +120,8 @@ class Mastery:
         return {
             "unit": self.unit, "on": self.on, "by": self.by, "level": self.level,
             "concepts": _records(self.table), "above": _records(self.above),
-            "differences": _records(self.differences), "sentences": self.sentences(),
+            "differences": _records(self.differences), "unchecked": self.unchecked,
+            "sentences": self.sentences(),
         }  # fmt: skip
 
 
@@ -118,6 +131,11 @@ _EXPLAINED = {
         " expects, which has no effect of a model on a task; probabilities of whole tasks would be"
         " too low. Score by task (import arc-predictions --by task) and fit again, or count items"
         " (unit = 'item', --unit item)."
+    ),
+    PEOPLE: (
+        "Withheld: one person solves several items of a task more often than the product of mean"
+        " accuracies, since answers of one person depend on each other. Count items (unit ="
+        " 'item', --unit item)."
     ),
     FEW: "Withheld: one task does not show how tasks of the concept differ.",
 }
@@ -188,7 +206,9 @@ def concept_mastery(
     from the group's by the Bayesian bootstrap, and the number is binomial. Both are averaged over
     draws. If a model solves the items of one task together more often than the fit expects
     (posterior predictive probability below 0.01 of the residuals' covariance within tasks),
-    numbers of tasks are withheld.
+    numbers of tasks are withheld. This needs single answers: of repeated trials it is not tested
+    (see ``unchecked``). Where people answered several items of a task, numbers of tasks are
+    withheld too: answers of one person depend on each other.
 
     A fit has no effect of a model on an item that it answered once: its answer to the same item
     would be drawn anew. Of a model that always gives the same answer only ``"new"`` is meaningful.
@@ -238,6 +258,7 @@ def concept_mastery(
         on=on,
         by=by,
         level=level,
+        unchecked=list(dict.fromkeys(each.model for each in groups if not each.checked)),
     )
 
 

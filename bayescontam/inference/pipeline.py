@@ -139,7 +139,8 @@ def fit_responses(
     with stage(progress, "computing estimands and checks"):
         judged, positions, own = _judged(posterior, built, options)
         groups = {"posterior": posterior, "sample_stats": sample_stats} | judged
-        groups |= stored_table(built.design, tasks_of(responses, built.design))
+        tasks, notes = tasks_of(responses, built.design)
+        groups |= stored_table(built.design, tasks)
         named = [name for name in ("estimands", "estimands_by_concept") if name in groups]
         summary = pd.concat(
             [summarise(groups[name], options.level) for name in named], ignore_index=True
@@ -162,6 +163,7 @@ def fit_responses(
         groups["bootstrap"] = rounded(stored_bootstrap(frame, coords, reference, rng, progress))
     seconds = {"sampling": sampled - started, "judging": time.perf_counter() - sampled}
     record = _record(responses, built, options, seconds)
+    record["data"]["notes"] += notes
     record["checks"] = [check.to_dict() for check in checks]
     chains = posterior.sizes["chain"]  # how many draws are stored, all chains together
     counts = {name: chains * len(at) for name, at in vars(positions).items()}

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bayescontam._text import join_list
 from bayescontam.data.responses import PARTICIPANT, Responses
 from bayescontam.errors import FitError
 from bayescontam.model.design import Design
@@ -17,22 +18,43 @@ TASK = "task"
 """Column of the task that an item belongs to, such as that of a test input of ARC."""
 
 
-def tasks_of(responses: Responses, design: Design) -> "pd.Series[str] | None":
-    """Return the task of each item; None where the table has none, or items of several tasks."""
+def tasks_of(responses: Responses, design: Design) -> "tuple[pd.Series[str] | None, list[str]]":
+    """Return the task of each item, None where none are known, and notes of what is not used."""
     frame = responses.frame
     if TASK not in frame:
-        return None
+        return None, []
     frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
-    known = pd.DataFrame({"item": design.item, "task": frame[TASK].to_numpy()})
-    known = known.dropna().drop_duplicates().sort_values("item")
-    if len(known) != len(design.items) or known["item"].duplicated().any():
-        return None
+    text = frame[TASK].astype("string").str.strip()
+    known = pd.DataFrame({"item": design.item, "task": text.to_numpy(dtype=object, na_value="")})
+    known = known[known["task"] != ""].drop_duplicates()
+    if known.empty:
+        return None, []
+    several = known.loc[known["item"].duplicated(), "item"].unique()
+    if len(several):
+        names = join_list([design.items[k] for k in several], 3)
+        return None, [
+            f"the table's column '{TASK}' is not used: {len(several):,} of {len(design.items):,}"
+            f" items have rows of several tasks ({names}); give each item one task"
+        ]
+    found = known.set_index("item")["task"].reindex(range(len(design.items)))
+    blank = found.isna().to_numpy()
     # Benchmarks may use one name for different tasks.
-    owner = design.benchmark_of_item[known["item"]]
-    names = known["task"].astype(str)
-    if pd.DataFrame({"task": names, "owner": owner}).drop_duplicates()["task"].duplicated().any():
-        names = names.str.cat(np.array(design.benchmarks, dtype=object)[owner], sep="/")
-    return names
+    owner = design.benchmark_of_item
+    pairs = pd.DataFrame({"task": found, "owner": owner})[~blank].drop_duplicates()
+    if pairs["task"].duplicated().any():
+        found = found.str.cat(np.array(design.benchmarks, dtype=object)[owner], sep="/")
+    # An item without a task is one of its own, whose name is that of no other.
+    own, taken = np.array(design.items, dtype=object)[blank], set(found[~blank])
+    while taken & set(own):
+        own = "item " + own
+    found[blank] = own
+    notes = []
+    if len(own):
+        notes.append(
+            f"the table's column '{TASK}' is blank for {len(own):,} of {len(found):,} items: each"
+            " is a task of its own"
+        )
+    return found.astype(str), notes
 
 
 def rebuild_responses(tree: xr.DataTree, spec: ModelSpec, record: dict[str, Any]) -> Responses:

@@ -37,6 +37,7 @@ FEWEST_UNITS = 2
 DEPENDENT = 0.01
 """Posterior predictive probability below which answers within tasks depend on each other."""
 TOGETHER, FEW = "answers within tasks go together", "too few tasks"
+PEOPLE = "tasks were answered by people"
 """Why the numbers of a model and concept are withheld."""
 _ENDS = ("", "_low", "_high")
 
@@ -54,6 +55,7 @@ class Group:
     counts: FloatArray | None  # dims (solved,): distribution of the number of the same ones
     spread: FloatArray | None  # dims (draw,): None where single items are not known
     verdict: str
+    checked: bool  # whether single answers within tasks could be tested for dependence
 
     def row(self, at_least: float, number: int | None, level: float) -> dict[str, Any]:
         """Return the row of the table."""
@@ -148,9 +150,12 @@ def groups_of(fit: Fit, unit: Unit, on: On, by: By) -> Iterator[Group]:
             if on == "same":
                 total[k] += poisson_binomial(units).sum(axis=0)
     apart = together.dependent() if together is not None else design.answered & False
+    grouped = _grouped(built.design)
     for k, cell in enumerate(cells):
         each = np.concatenate(solving[k])
         verdict = TOGETHER if apart[cell.model, cell.benchmark] else ""
+        if cell.joint and grouped[cell.model]:
+            verdict = PEOPLE
         if on == "new" and cell.few and not verdict:
             verdict = FEW
         known = len(cell.rows) > 1 and not cell.counted
@@ -164,6 +169,7 @@ def groups_of(fit: Fit, unit: Unit, on: On, by: By) -> Iterator[Group]:
             counts=total[k] / len(each) if on == "same" else None,
             spread=np.concatenate(spread[k]) if known else None,
             verdict=verdict,
+            checked=not (cell.joint and cell.repeated),
         )
 
 
@@ -177,6 +183,11 @@ def _draws(fit: Fit, built: BuiltModel, largest: int) -> Draws:
         draws = draw_difficulties(draws, lattice, stream(seed, "difficulties"))
         draws = expand_to_items(draws, lattice)
     return with_own_effects(draws, built, stream(seed, "own effects"))
+
+
+def _grouped(table: Design) -> NDArray[np.bool_]:
+    """Return which models are groups of people, dims (model,)."""
+    return np.zeros(len(table.models), bool) if table.people is None else table.people.grouped
 
 
 def _level_of(by: By, levels: dict[str, FloatArray]) -> str:
@@ -207,12 +218,18 @@ class _Cell:
     starts: IntArray  # dims (unit,): first row of each task, or every row
     weight: FloatArray  # dims (row,): items that a row counts
     counted: bool  # whether rows count different items
+    repeated: bool  # whether rows have several trials
     solved: float
 
     @property
     def size(self) -> int:
         """Number of units."""
         return int(self.weight.sum()) if self.counted else len(self.starts)
+
+    @property
+    def joint(self) -> bool:
+        """Whether a unit has several items, which are to be solved together."""
+        return len(self.starts) < len(self.rows)
 
     @property
     def few(self) -> bool:
@@ -241,8 +258,8 @@ def _cells(table: Design, design: Design, task: IntArray, unit: Unit, on: On) ->
         )
     answered = np.zeros((len(design.models), len(design.units)), dtype=bool)
     answered[table.model, table.unit] = True
-    seen = np.zeros(len(design), dtype=bool)
-    seen[_places(table, design)] = True
+    # Where several people answered an item, the design has the row of one of them alone.
+    seen = np.bincount(_places(table, design), minlength=len(design)) == 1
     of_row = design.model * len(design.units) + design.unit
     order = np.lexsort((design.item, task[design.item], of_row))
     ends = np.searchsorted(of_row[order], np.arange(answered.size + 1))
@@ -254,7 +271,8 @@ def _cells(table: Design, design: Design, task: IntArray, unit: Unit, on: On) ->
         if unit == "task":
             starts = np.flatnonzero(np.diff(own, prepend=-1))
         solved = float(np.multiply.reduceat(design.n_correct[rows], starts).sum())
-        whole = seen[rows].all() and (items_of_rows or (design.n_trials[rows] == 1).all())
+        repeated = not items_of_rows and bool((design.n_trials[rows] > 1).any())
+        whole = seen[rows].all() and not repeated
         model, concept = divmod(int(at), len(design.units))
         yield _Cell(
             model=model,
@@ -265,6 +283,7 @@ def _cells(table: Design, design: Design, task: IntArray, unit: Unit, on: On) ->
             starts=starts,
             weight=design.weight[rows] * 1.0,
             counted=items_of_rows,
+            repeated=repeated,
             solved=solved if whole else np.nan,
         )
 
@@ -294,7 +313,8 @@ class _Together:
     @classmethod
     def of(cls, table: Design, task: IntArray) -> "_Together":
         """Return the test for a table of responses."""
-        rows = np.arange(table.n_single)
+        # Without people: a task has answers of several of them, and its numbers are withheld.
+        rows = np.flatnonzero(~_grouped(table)[table.model[: table.n_single]])
         key = table.model[rows] * (int(task.max()) + 1) + task[table.item[rows]]
         rows = rows[np.argsort(key, kind="stable")]
         starts = np.flatnonzero(np.diff(np.sort(key), prepend=-1))

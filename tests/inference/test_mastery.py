@@ -264,7 +264,72 @@ def test_tasks_are_stored_with_the_fit_and_its_responses(fit: Fit, tmp_path) -> 
     assert concept_mastery(bare).unit == "item"
     # Items of several tasks have none.
     mixed = table().assign(task=lambda rows: rows["model"] + rows["task"])
-    assert "task_of_item" not in fitted(mixed).data["constant_data"]
+    several = fitted(mixed)
+    assert "task_of_item" not in several.data["constant_data"]
+    (note,) = several.record["data"]["notes"]
+    assert note.startswith("the table's column 'task' is not used: 12 of 12 items have rows of")
+
+
+@pytest.fixture(scope="module")
+def of_people() -> Fit:
+    """People who all solve the same items of a task, beside the two models."""
+    people = pd.concat([
+        table()[lambda rows: rows["model"] == "able"].assign(
+            model="people", participant=f"p{p}", correct=int(p < 2)
+        )
+        for p in range(4)
+    ])  # fmt: skip
+    return fitted(pd.concat([table().assign(participant=""), people], ignore_index=True))
+
+
+def test_numbers_of_tasks_of_people_are_withheld(of_people: Fit) -> None:
+    found = concept_mastery(of_people)
+    rows = found.table.set_index("model")
+    assert set(rows.loc["people", "verdict"]) == {"tasks were answered by people"}
+    assert rows.loc["people", ["p_mastered", "expected", "p_solved"]].isna().all(axis=None)
+    assert rows.loc[list(MODELS), "p_mastered"].notna().all()
+    assert "answers of one person depend on each other" in " ".join(found.sentences())
+    # One test of the models alone: people's answers to one item are no pairs within a task.
+    test = _Together.of(make_design(of_people.spec, of_people.responses()), np.arange(12) // 2)
+    assert len(test.rows) == len(table())
+
+
+def test_what_several_people_solved_is_not_that_of_one(of_people: Fit) -> None:
+    found = concept_mastery(of_people, unit="item", on="same").table.set_index("model")
+    assert found.loc["people", "solved"].isna().all()
+    assert found.loc["people", "p_mastered"].notna().all()
+    own = table().groupby(["model", "concept"])["correct"].sum()
+    assert list(found.loc["able", "solved"]) == list(own["able"])
+
+
+@pytest.mark.parametrize("blank", ["", "  ", None])
+def test_an_item_without_a_task_is_one_of_its_own(blank: str | None) -> None:
+    frame = table()
+    without = frame["task"].isin(["above 0", "below 0"])
+    # One item has the name of another's task.
+    frame["item"] = frame["item"].replace("above 0-0", "above 1")
+    fit = fitted(frame.assign(task=frame["task"].mask(without, blank)))
+    found = concept_mastery(fit)
+    assert found.unit == "task"
+    assert set(found.table["units"]) == {4}
+    task = pd.Series(np.arange(0, 24)).where(without, 100 + frame["task"].factorize()[0])
+    task = task.where(~without, frame["item"])
+    whole = frame.groupby(["model", "concept", task])["correct"].min()
+    assert list(found.table["solved"]) == list(whole.groupby(["model", "concept"]).sum())
+    (note,) = fit.record["data"]["notes"]
+    assert note == "the table's column 'task' is blank for 4 of 12 items: each is a task of its own"
+    assert "task_of_item" not in fitted(frame.assign(task=blank)).data["constant_data"]
+
+
+def test_tasks_of_repeated_trials_are_not_checked() -> None:
+    frame = table().rename(columns={"correct": "n_correct"}).assign(n_trials=1)
+    frame.loc[frame["model"] == "able", "n_trials"] = 2
+    fit = fitted(frame)
+    found = concept_mastery(fit)
+    assert found.unchecked == found.to_dict()["unchecked"] == ["able"]
+    assert "Not checked: whether these models" in found.sentences()[-1]
+    assert found.sentences()[-1].endswith("Models: 'able'.")
+    assert not concept_mastery(fit, unit="item").unchecked
 
 
 def test_contamination_is_taken_out() -> None:
