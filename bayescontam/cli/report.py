@@ -211,13 +211,9 @@ def _arc_items(
     fit: "Fit", tasks: str | None, predictions: list[Path], solver: list[str], quiet: bool
 ) -> "ArcItems | None":
     """Return the items of a fit that are of ARC tasks, where that is requested."""
-    if tasks is None:
-        if predictions or solver:
-            raise UsageError("--predictions, --solver: give --tasks, too, or leave them out")
+    if tasks is None and not predictions and not solver:
         return None
-    if solver and not predictions:
-        raise UsageError("--solver: names solvers of --predictions; give these, or leave it out")
-    with stage(not quiet, f"reading {printable(tasks)}"):
+    with stage(not quiet, f"reading {printable(tasks or 'tasks')}"):
         from bayescontam.report.arc_grids import match_items
 
         found = match_items(fit, tasks, predictions, solver)

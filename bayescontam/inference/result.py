@@ -652,7 +652,8 @@ class Fit(Stored):
         ------
         UsageError
             If only one of `scan` and `curve` is given, or they do not go together; if
-            predictions are given without tasks, or no item is of these tasks.
+            predictions are given without tasks, or `solver` without predictions; if no item is
+            of these tasks.
         FitError
             If the other fits are of other responses.
         """
@@ -664,10 +665,10 @@ class Fit(Stored):
 
         if (scan is None) != (curve is None):
             raise UsageError("report: give both, scan and curve, or neither")
-        if predictions and tasks is None:
-            raise UsageError("predictions: give the tasks that they are of, too (tasks, --tasks)")
         evidence = gather(scan, curve) if scan is not None and curve is not None else None
-        arc = None if tasks is None else match_items(self, tasks, predictions, solver)
+        arc = None
+        if tasks is not None or predictions or solver:
+            arc = match_items(self, tasks, predictions, solver)
         comparison = compare_fits(compared_with(self, compare)) if compare else None
         write_report(
             self,

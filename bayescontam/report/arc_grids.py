@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bayescontam._text import join_list, printable
 from bayescontam.data.importers.arc import ArcTasks, Grid, grid_problem, load_tasks
@@ -108,11 +109,21 @@ class ArcItems:
 
 def match_items(
     fit: Fit,
-    tasks: ArcTasks | str | os.PathLike[str],
+    tasks: ArcTasks | str | os.PathLike[str] | None,
     predictions: Paths = (),
     solver: Names = (),
 ) -> ArcItems:
     """Find the items of a fit among ARC tasks, and the attempts of its models."""
+    if tasks is None:
+        raise UsageError(
+            "predictions, solver: give the tasks that they are of, too (tasks, --tasks), or leave"
+            " them out"
+        )
+    if solver and not predictions:
+        raise UsageError(
+            "solver: names solvers of predictions; give these, too (predictions, --predictions),"
+            " or leave it out"
+        )
     tasks = tasks if isinstance(tasks, ArcTasks) else load_tasks(tasks)
     data = fit.data["constant_data"].to_dataset()
     owner = data["benchmark"].to_numpy()[data["benchmark_of_item"].to_numpy()]
@@ -181,24 +192,37 @@ def _surprise(z: float) -> str:
 def _split(solved: float) -> str:
     if solved in (0, 1):
         return "solved by all" if solved else "solved by none"
-    return f"distinguishes models: {100 * solved:.0f} % of answers are right"
+    return f"distinguishes models: on average {100 * solved:.0f} % of a model's answers are right"
 
 
 def _shares(fit: Fit) -> pd.DataFrame:
     """Return what `Fit.item_fit` has, of a fit without it."""
     data = fit.data["constant_data"].to_dataset()
-    item = data["item_of_response"].to_numpy()
-    share = fit.data["observed_data"]["n_correct"].to_numpy() / data["n_trials"].to_numpy()
-    mean = np.bincount(item, share) / np.bincount(item)
+    known = _answers(fit)
+    share = (known["right"] / known["trials"]).groupby(level="item").mean()
     labels = data["item"].to_numpy()
+    mean = share.reindex(range(len(labels))).to_numpy()
     return pd.DataFrame({"item": labels, "solved": mean, "z": np.nan, "p_value": np.nan})
+
+
+def _answers(fit: Fit) -> pd.DataFrame:
+    """Return right answers and trials of each item and model, of all its people together."""
+    data = fit.data["constant_data"].to_dataset()
+    rows = pd.DataFrame({
+        "item": data["item_of_response"].to_numpy(),
+        "model": data["model_of_response"].to_numpy(),
+        "right": fit.data["observed_data"]["n_correct"].to_numpy(),
+        "trials": data["n_trials"].to_numpy(),
+    })  # fmt: skip
+    return rows.groupby(["item", "model"]).sum()
 
 
 def grids_section(fit: Fit, items: ArcItems) -> dict[str, Any]:
     """Return what the page shows of the most informative items."""
     chosen = informative_items(fit, list(items.known))
+    answers = _answers(fit)
     drawn = [
-        _item(fit, items, int(at), str(why))
+        _item(fit, items, int(at), str(why), answers)
         for at, why in zip(chosen["position"], chosen["why"], strict=True)
     ]
     return {
@@ -210,7 +234,9 @@ def grids_section(fit: Fit, items: ArcItems) -> dict[str, Any]:
     }
 
 
-def _item(fit: Fit, items: ArcItems, position: int, why: str) -> dict[str, Any]:
+def _item(
+    fit: Fit, items: ArcItems, position: int, why: str, answers: pd.DataFrame
+) -> dict[str, Any]:
     task, number = items.known[position]
     content = items.tasks.grids[task]
     data = fit.data["constant_data"].to_dataset()
@@ -227,7 +253,7 @@ def _item(fit: Fit, items: ArcItems, position: int, why: str) -> dict[str, Any]:
         "pairs": shown,
         "more": len(pairs) - len(shown),
         "tests": [_test(items, task, test, len(content["test"]) > 1) for test in tests],
-        "results": list(_results(fit, position)),
+        "results": list(_results(data["model"].to_numpy(), answers.loc[position])),
     }
 
 
@@ -236,7 +262,7 @@ def _test(items: ArcItems, task: str, test: int, several: bool) -> dict[str, Any
     solution = pair.get("output")
     name = f"Test input {test + 1}" if several else "Test input"
     found = [
-        {"model": model, "attempts": list(_attempts(own[task, test], pair))}
+        {"model": model} | _attempts(own[task, test], pair)
         for model, own in items.predictions.items()
         if (task, test) in own
     ]
@@ -249,32 +275,40 @@ def _test(items: ArcItems, task: str, test: int, several: bool) -> dict[str, Any
     }
 
 
-def _attempts(given: Prediction, pair: Mapping[str, Grid]) -> Iterator[dict[str, Any]]:
-    """Yield each attempt: its picture, if it is a grid, and what it amounts to."""
-    for number, each in sorted(given.attempts.items())[:MOST_ATTEMPTS]:
-        outcome, reason = ("", "")
-        if "output" in pair:
-            outcome, reason = outcome_of(each, pair)
-        grid = read_reply(each).grid if isinstance(each, str) else each
-        image = None
-        if grid is not None and not grid_problem(grid):
-            image = GridImage.of(grid, f"Attempt {number}")
-        words = outcome
-        if outcome == "wrong grid" and grid is not None:
-            wrong = int((np.array(grid) != np.array(pair["output"])).sum())
-            words = f"{wrong} of {np.size(grid)} cells wrong"
-        yield {
-            "image": image, "right": outcome == "right", "words": words,
-            "reason": printable(reason, 80),
-        }  # fmt: skip
+def _attempts(given: Prediction, pair: Mapping[str, Grid]) -> dict[str, Any]:
+    """Return the attempts that are drawn, and how many others there are."""
+    every = [_attempt(number, each, pair) for number, each in sorted(given.attempts.items())]
+    drawn = every[:MOST_ATTEMPTS]
+    right = [attempt for attempt in every if attempt["right"]]
+    if right and right[0] not in drawn:  # which may not be missed
+        drawn[-1] = right[0]
+    return {"attempts": drawn, "left": len(every) - len(drawn)}
 
 
-def _results(fit: Fit, position: int) -> Iterator[dict[str, Any]]:
-    """Yield how each model did on an item, as the fit has it."""
-    data = fit.data["constant_data"].to_dataset()
-    models, of_model = data["model"].to_numpy(), data["model_of_response"].to_numpy()
-    correct, trials = fit.data["observed_data"]["n_correct"].to_numpy(), data["n_trials"].to_numpy()
-    for row in np.flatnonzero(data["item_of_response"].to_numpy() == position):
-        k, n = int(correct[row]), int(trials[row])
+def _attempt(number: int, given: Any, pair: Mapping[str, Grid]) -> dict[str, Any]:
+    """Return an attempt: its picture, if it is a grid, and what it amounts to."""
+    outcome, reason = "solution not known", ""
+    if "output" in pair:
+        outcome, reason = outcome_of(given, pair)
+    grid = read_reply(given).grid if isinstance(given, str) else given
+    image = None
+    if grid is not None and not grid_problem(grid):
+        image = GridImage.of(grid, f"Attempt {number}")
+    words = outcome
+    if outcome == "wrong grid" and grid is not None:
+        wrong = int((np.array(grid) != np.array(pair["output"])).sum())
+        words = f"{wrong} of {np.size(grid)} cells wrong"
+    if number > MOST_ATTEMPTS:
+        words += f", attempt {number}"
+    return {
+        "number": number, "image": image, "words": words, "reason": printable(reason, 80),
+        "right": outcome == "right" if "output" in pair else None,
+    }  # fmt: skip
+
+
+def _results(models: NDArray[np.object_], answers: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """Yield how each model did on an item, as the fit has it, from its answers by model."""
+    for row in answers.itertuples():
+        k, n = int(row.right), int(row.trials)
         words = ("solved" if k else "not solved") if n == 1 else f"{k} of {n} solved it"
-        yield {"model": str(models[of_model[row]]), "words": words, "right": k == n}
+        yield {"model": str(models[row.Index]), "words": words}

@@ -211,5 +211,59 @@ def test_what_is_not_allowed(fit: Fit, folder: Path, tmp_path: Path) -> None:
     (other / "new.json").write_text(json.dumps({"train": [PAIR], "test": [PAIR]}))
     with pytest.raises(UsageError, match=r"none of the 17 items of the fit .*'new-0'"):
         match_items(fit, load_tasks(other))
-    with pytest.raises(UsageError, match="predictions: give the tasks"):
+    with pytest.raises(UsageError, match="predictions, solver: give the tasks"):
         fit.report(tmp_path / "page.html", predictions=folder / "best.json")
+    with pytest.raises(UsageError, match="solver: names solvers of predictions"):
+        fit.report(tmp_path / "page.html", tasks=folder / "tasks", solver="mine=best")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_without_a_solution_nothing_is_right_or_wrong(
+    fit: Fit, folder: Path, tmp_path: Path
+) -> None:
+    top = tmp_path / "tasks"
+    top.mkdir()
+    for file in (folder / "tasks").glob("*.json"):
+        content = json.loads(file.read_text())
+        content["test"] = [{"input": pair["input"]} for pair in content["test"]]
+        (top / file.name).write_text(json.dumps(content))
+    fit.report(tmp_path / "page.html", tasks=top, predictions=folder / "best.json")
+    page = (tmp_path / "page.html").read_text()
+    assert "solution not known" in page
+    small = re.findall(r'<div class="attempt">.*?<small>(.*?)</small>', page)
+    assert set(small) == {"solution not known"}
+
+
+def test_the_attempt_that_is_right_is_drawn_and_the_others_are_counted(
+    fit: Fit, folder: Path, tmp_path: Path
+) -> None:
+    wrong = PAIR["input"]
+    content = {"odd": [attempts(wrong, wrong, wrong, wrong, PAIR["output"])],
+               "easy": [attempts(wrong, wrong, wrong, wrong)]}  # fmt: skip
+    (tmp_path / "best.json").write_text(json.dumps(content))
+    fit.report(tmp_path / "page.html", tasks=folder / "tasks", predictions=tmp_path / "best.json")
+    page = (tmp_path / "page.html").read_text()
+    small = re.findall(r'<div class="attempt">.*?<small>(.*?)</small>', page)
+    assert sorted(small) == ["✓ right, attempt 5"] + ["✗ copied the input"] * 5
+    assert "2 more attempts are not drawn" in page
+    assert "1 more attempt is not drawn" in page
+
+
+def test_people_of_one_model_are_counted_together(folder: Path) -> None:
+    people = [
+        ("people", "arc", item, f"p{p}", int(p < right))
+        for item, right in (("plain-0", 1), ("odd-0", 4), ("hard-0", 2))
+        for p in range(4)
+    ]
+    columns = ["model", "benchmark", "item", "participant", "correct"]
+    frame = pd.concat(
+        [rows().assign(participant=""), pd.DataFrame(people, columns=columns)], ignore_index=True
+    )
+    fit = fitted(frame)
+    found = grids_section(fit, match_items(fit, folder / "tasks"))
+    by_name = {item["name"]: item for item in found["items"]}
+    assert [row["model"] for row in by_name["plain-0"]["results"]].count("people") == 1
+    words = {row["model"]: row["words"] for row in by_name["plain-0"]["results"]}
+    assert words["people"] == "1 of 4 solved it"
+    # Two of four models, and a quarter of the people: the mean over five models, not eight rows.
+    assert by_name["plain-0"]["why"].endswith("on average 45 % of a model's answers are right")
