@@ -138,7 +138,8 @@ def fit(
         in_model(
             "--bootstrap",
             help="Beside the fit, the published bootstrap: penalised logistic regressions of 1,000"
-            " resamples of items. Stored in the fit; summary and report show it.",
+            " resamples of items (of more than 2,000 pairs of model and benchmark fewer are"
+            " stored). Summary and report show it.",
         ),
     ] = False,
     smallest_effect: Annotated[
@@ -243,7 +244,7 @@ def _print_fit(fitted: "Fit", path: Path) -> None:
         if symbol in _ESSENTIAL
     )
     print_headline(headline(fitted), f"bayescontam summary {quoted(path)} --format csv")
-    print_bootstrap(fitted)
+    print_bootstrap(fitted, path)
     print_lines([verdict_line(fitted), f"Which items: {which_items(fitted)}"])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {printable(path)}."])

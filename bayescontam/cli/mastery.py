@@ -54,7 +54,8 @@ def mastery(
         ),
     ] = "new",
     number: Annotated[
-        int | None, Option(help="How many new tasks; default: as many as the concept has.")
+        int | None,
+        Option(help="How many new tasks, up to 10,000; default: as many as the concept has."),
     ] = None,
     above: Annotated[
         list[float] | None,

@@ -367,7 +367,7 @@ def summary(
         print_headline(headline(fit, table))
         if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
-        print_bootstrap(fit, level)
+        print_bootstrap(fit, path, level)
         print_lines([verdict_line(fit), f"Which items: {which_items(fit)}"])
 
 

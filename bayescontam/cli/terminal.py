@@ -84,17 +84,17 @@ def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None
     print_table(table, spare, see_all)
 
 
-def print_bootstrap(fit: "Fit", level: float | None = None) -> None:
-    """Print the published bootstrap beside a fit that has it."""
-    from bayescontam.inference.bootstrap import LACKS
+def print_bootstrap(fit: "Fit", path: Path, level: float | None = None) -> None:
+    """Print the published bootstrap beside a fit that has it, and is in a file."""
+    from bayescontam.inference.bootstrap import lacks
     from bayescontam.inference.tables import beside_bootstrap
 
     if "bootstrap" not in fit.data:
         return
     table = beside_bootstrap(fit, level=level)
-    see_all = "bayescontam summary --format json"
+    see_all = f"bayescontam summary {quoted(path)} --format json"
     print_table(table.dropna(axis=1, how="all"), _SPARE_OF_BOOTSTRAP, see_all)
-    print_lines([LACKS])
+    print_lines([lacks(fit.data["bootstrap"].to_dataset())])
 
 
 def print_lines(lines: Iterable[str]) -> None:

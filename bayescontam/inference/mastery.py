@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ MOST = 0.8
 """Share of a group that is most of it: eight tasks of ten."""
 ABOVE = (0.3, 0.6, 0.9)
 """Thresholds of accuracy, as published (Moskvichev et al. 2023, section 8.1)."""
+MOST_TRIED = 10_000
+"""New tasks that are tried at most, where their number is given."""
 _PAIR = ["model", "benchmark"]
 
 
@@ -153,7 +156,7 @@ def concept_mastery(
     unit: Unit | None = None,
     on: On = "new",
     number: int | None = None,
-    above: Iterable[float] = ABOVE,
+    above: float | Iterable[float] = ABOVE,
     by: By | None = None,
     against: str | None = None,
     level: float | None = None,
@@ -177,8 +180,9 @@ def concept_mastery(
         on the very tasks of the table, if an equal model answered them once more. It answers how
         far the observed number is chance.
     number : int, optional
-        How many new ones are tried; default: as many as the group has. Not with ``"same"``.
-    above : iterable of float, default (0.3, 0.6, 0.9)
+        How many new ones are tried, up to 10,000; default: as many as the group has. Not with
+        ``"same"``.
+    above : float or iterable of float, default (0.3, 0.6, 0.9)
         Thresholds in (0, 1) for the number of concepts whose ability is above.
     by : {"genuine_ability", "genuine_ability_direct", "accuracy"}, optional
         Whether models are as contaminated as they are (accuracy), or not; default: genuine
@@ -262,25 +266,37 @@ def concept_mastery(
     )
 
 
-def _thresholds(above: Iterable[float]) -> list[float]:
-    found = list(dict.fromkeys(float(each) for each in above))
-    if wrong := [each for each in found if not 0 < each < 1]:
-        raise UsageError(f"above: got {wrong[0]:g}; allowed are numbers between 0 and 1")
-    return found
+def _thresholds(above: float | Iterable[float]) -> list[float]:
+    given: list[Any] = [above]
+    if not isinstance(above, str) and isinstance(above, Iterable):
+        given = list(above)
+    wrong = [each for each in given if not (isinstance(each, Real) and 0 < each < 1)]
+    if wrong:
+        raise UsageError(f"above: got {_shown(wrong[0])}; allowed are numbers between 0 and 1")
+    return list(dict.fromkeys(map(float, given)))
+
+
+def _shown(value: Any) -> str:
+    return printable(f"{value:g}" if isinstance(value, float) else repr(value), 60)
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
 
 
 def _check_numbers(at_least: float, number: int | None, on: On) -> None:
-    whole = isinstance(at_least, int | np.integer) and not isinstance(at_least, bool)
     share = isinstance(at_least, float) and 0 < at_least <= 1
-    if not ((whole and at_least >= 1) or share):
+    if not (_whole(at_least) or share):
         raise UsageError(
-            f"at_least: got {at_least!r}; allowed are a whole number from 1 on (such as 8), or a"
-            " share above 0 and up to 1, with a point (such as 0.8)"
+            f"at_least: got {_shown(at_least)}; allowed are a whole number from 1 on (such as 8),"
+            " or a share above 0 and up to 1, with a point (such as 0.8)"
         )
     if number is not None and on == "same":
         raise UsageError("number: goes with on = 'new' (--on new); the same tasks are as many")
-    if number is not None and (isinstance(number, bool) or number < 1):
-        raise UsageError(f"number: got {number}; allowed is a whole number from 1 on")
+    if number is not None and not (_whole(number) and number <= MOST_TRIED):
+        raise UsageError(
+            f"number: got {_shown(number)}; allowed is a whole number from 1 to {MOST_TRIED:,}"
+        )
 
 
 def _unit(fit: Fit, unit: Unit | None, on: On) -> Unit:

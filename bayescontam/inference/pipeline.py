@@ -410,8 +410,8 @@ def fit(
         effects. Files are then some twenty times smaller.
     bootstrap : bool, default False
         Whether to make the published bootstrap beside the fit (penalised logistic regressions of
-        1,000 resamples of items): `Fit.bootstrap`, ``summary`` and the report have it. It needs
-        a column ``contamination``, and single items.
+        1,000 resamples of items, of which large fits store fewer): `Fit.bootstrap`, ``summary``
+        and the report have it. It needs a column ``contamination``, and single items.
     thresholds : Thresholds, optional
         What the checks require.
     progress : bool, default False

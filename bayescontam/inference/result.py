@@ -219,9 +219,9 @@ class Fit(Stored):
             ``model, benchmark, quantity, mean, sd, ci_low, ci_high``, quantities ``accuracy``,
             ``genuine_ability_direct``, ``overfitting_direct``, ``overfitting_fraction_direct``
             and ``slope``: of logistic regressions on contamination with an L2 penalty of 1 on
-            the slope, fitted to 1,000 resamples of the items that each model answered, at the
-            reference of the fit. Overfitting below 0 is set to 0. Empty without
-            ``fit(bootstrap=True)``.
+            the slope, fitted to resamples of the items that each model answered (1,000; of more
+            than 2,000 pairs fewer are stored, at least 200), at the reference of the fit.
+            Overfitting below 0 is set to 0. Empty without ``fit(bootstrap=True)``.
 
         Raises
         ------

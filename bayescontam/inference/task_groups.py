@@ -32,6 +32,8 @@ MOST_DRAWS = 1000
 MOST_NUMBERS = 30_000_000
 """Draws times responses, and times the squared size of a group; of more, fewer draws are used."""
 FEWEST_DRAWS = 100
+MOST_UNITS = 1_000_000
+"""New tasks or items that can be tried; of larger groups a number is to be given."""
 FEWEST_UNITS = 2
 """Tasks of a group from which others like them can be imagined."""
 DEPENDENT = 0.01
@@ -67,6 +69,11 @@ class Group:
                 f"at_least: got {needed}, but of concept '{printable(self.concept, 60)}' only"
                 f" {tried:,} are tried; give a share (such as 0.8), or number (--number) of new"
                 " ones"
+            )
+        if self.counts is None and tried > MOST_UNITS:
+            raise UsageError(
+                f"number: concept '{printable(self.concept, 60)}' has {tried:,} tasks or items, and"
+                f" at most {MOST_UNITS:,} can be tried; give how many (number, --number)"
             )
         counts = self.counts if self.counts is not None else _new_counts(self.solving, tried)
         tails = [(1 - level) / 2, (1 + level) / 2]

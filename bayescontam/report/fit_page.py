@@ -11,12 +11,12 @@ import xarray as xr
 
 from bayescontam._files import write_text
 from bayescontam._format import level_text, number
-from bayescontam._progress import progress_bar
+from bayescontam._progress import progress_bar, stage
 from bayescontam._text import join_list, printable
 from bayescontam.errors import BayescontamError, UsageError
 from bayescontam.inference import tables
 from bayescontam.inference.assumed_spillover import PUBLISHED
-from bayescontam.inference.bootstrap import LACKS, QUANTITIES
+from bayescontam.inference.bootstrap import QUANTITIES, lacks
 from bayescontam.inference.checks import Outcome, checks_sentence
 from bayescontam.inference.findings import (
     estimated_effect,
@@ -27,6 +27,7 @@ from bayescontam.inference.findings import (
 )
 from bayescontam.inference.identification import EXPLAINED, EXPLAINED_TOTAL
 from bayescontam.inference.left_out_spillover import RELATED
+from bayescontam.inference.mastery import Mastery
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sensitivity import reported
@@ -112,13 +113,15 @@ def write_report(
     """Write the report of a fit as one HTML file that needs no network."""
     folder = None if tables_in is None else _make_folder(Path(tables_in))
     estimands = fit.estimands(progress=progress)
+    with stage(progress, "trying tasks of concepts"):
+        mastery = mastery_of(fit)
     html = render(
         fit, comparison, evidence, arc, title=title, note=note, estimands=estimands,
-        progress=progress,
+        mastery=mastery, progress=progress,
     )  # fmt: skip
     write_text(path, html)
     if folder is not None:
-        for name, table in whole_tables(fit, estimands).items():
+        for name, table in whole_tables(fit, estimands, mastery).items():
             write_text(folder / f"{name}.csv", table.to_csv(index=False))
 
 
@@ -133,13 +136,15 @@ def _make_folder(path: Path) -> Path:
     return path
 
 
-def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def whole_tables(
+    fit: Fit, estimands: pd.DataFrame, mastery: Mastery | str | None = None
+) -> dict[str, pd.DataFrame]:
     """Return every table of a report by the name of its file, without those that are empty."""
     every = {
         "headline": tables.headline(fit, estimands),
         "slopes": tables.slopes(fit, estimands),
         "concepts": tables.by_concept(fit, estimands),
-        **_of_concepts(fit),
+        **_of_concepts(mastery_of(fit) if mastery is None else mastery),
         "better": tables.better_pairs(fit),
         "ranks": tables.ranks(fit),
         "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
@@ -157,8 +162,7 @@ def whole_tables(fit: Fit, estimands: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {name: table for name, table in every.items() if len(table)}
 
 
-def _of_concepts(fit: Fit) -> dict[str, pd.DataFrame]:
-    found = mastery_of(fit)
+def _of_concepts(found: Mastery | str | None) -> dict[str, pd.DataFrame]:
     if found is None or isinstance(found, str):
         return {}
     return {
@@ -177,6 +181,7 @@ def render(
     title: str = "",
     note: str = "",
     estimands: pd.DataFrame | None = None,
+    mastery: Mastery | str | None = None,
     progress: bool = False,
 ) -> str:
     """Return the report of a fit as HTML."""
@@ -212,7 +217,7 @@ def render(
         content["assumed"] = assumed_section(fit)
         content["identified"] = identified_section(fit)
         content["bootstrap"] = bootstrap_section(fit, estimands)
-        content["mastery"] = mastery_section(fit, mastery_of(fit))
+        content["mastery"] = mastery_section(fit, mastery_of(fit) if mastery is None else mastery)
         content["grids"] = None if arc is None else grids_section(fit, arc)
         advance(1)
         content |= _judgement(fit, estimands)
@@ -364,7 +369,7 @@ def bootstrap_section(fit: Fit, estimands: pd.DataFrame) -> dict[str, Any] | Non
     if table.empty:
         return None
     shown = longest_rows(table, DIRECT.overfitting, "bootstrap", MOST_BOOTSTRAP)
-    return shown | {"quantities": QUANTITIES, "lacks": LACKS}
+    return shown | {"quantities": QUANTITIES, "lacks": lacks(fit.data["bootstrap"].to_dataset())}
 
 
 def provenance(fit: Fit) -> list[tuple[str, str]]:

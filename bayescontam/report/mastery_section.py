@@ -74,12 +74,17 @@ def mastery_picture(table: pd.DataFrame, unit: str) -> Picture:
     drawn, of_concepts = first_of(concepts, MOST_CONCEPTS, "concepts", "the most probable")
     models, of_models = first_of(table["model"], MOST_MODELS, "models", "the first")
     cells = wide.loc[drawn, models].to_numpy()
+    # A pair that the model did not answer has no row, and its cell stays empty.
+    verdicts = table.pivot(index="concept", columns="model", values="verdict").fillna("")
+    withheld = (verdicts.loc[drawn, models] != "").to_numpy()
     width = min(WIDTH, 2.6 + 0.75 * len(models))
     figure = new_figure(width, 0.25 * len(drawn) + 1.1)
     axis = figure.subplots()
     edges = [np.arange(count + 1) - 0.5 for count in (len(models), len(drawn))]
     axis.pcolormesh(*edges, cells, cmap="Blues", vmin=0, vmax=1.15, edgecolor="white", lw=0.8)
     for (y, x), p in np.ndenumerate(cells):
+        if np.isnan(p) and not withheld[y, x]:
+            continue
         shown, color = ("–", GREY) if np.isnan(p) else (_percent(p), "white" if p > 0.6 else INK)
         axis.text(x, y, shown, fontsize=8, ha="center", va="center", color=color)
     labels = plain_labels(models, 14)
@@ -96,9 +101,12 @@ def mastery_picture(table: pd.DataFrame, unit: str) -> Picture:
         f" {needed} {numbers(cells)}; largest for {plain_labels([best['model']])[0]} on"
         f" {plain_labels([best['concept']])[0]}."
     )
+    legend = " –: withheld." if withheld.any() else ""
+    if (np.isnan(cells) & ~withheld).any():
+        legend += " Empty: not answered."
     caption = drawable(
         f"Probability, in per cent, that a model solves {needed} of a concept, like those of the"
-        f" table.{' –: withheld.' if np.isnan(cells).any() else ''}{of_concepts}{of_models}"
+        f" table.{legend}{of_concepts}{of_models}"
     )
     return finish(figure, "mastery", f"Most {unit}s of a concept", alt, caption)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from scipy.optimize import minimize
 from typer.testing import CliRunner
 
@@ -20,7 +21,7 @@ from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.inference.tables import beside_bootstrap
 from bayescontam.model.likelihood import logistic
-from bayescontam.report.fit_page import render, whole_tables
+from bayescontam.report.fit_page import bootstrap_section, render, whole_tables
 from bayescontam.specs.registry import load_model
 from tests.support.made_fit import drawn_from_prior
 from tests.support.pages import Parsed
@@ -121,6 +122,16 @@ def test_the_page_shows_it_and_what_it_lacks(fit: Fit) -> None:
     assert any(attrs.get("id") == "bootstrap" for _, attrs in page.tags)
     text = " ".join(page.text.split())
     assert "held genuine ability in 78 % and the overfitting fraction in 65 %" in text
+    assert "1,000 resamples of the items that the model answered" in text
+    # As many as are stored.
+    few = {
+        name: data.isel(resample=slice(250)) if name == "/bootstrap" else data
+        for name, data in fit.data.to_dict().items()
+    }
+    part = bootstrap_section(Fit(xr.DataTree.from_dict(few)), fit.estimands())
+    assert part is not None
+    assert "250 resamples of the items" in part["lacks"]
+    assert "smallest contamination of each resample" in part["lacks"]
     row = beside_bootstrap(fit).iloc[1]
     assert f"{row['genuine_ability_direct']:.3f}" in text
     assert len(whole_tables(fit, fit.estimands())["bootstrap"]) == 6
@@ -135,6 +146,9 @@ def test_summary_prints_it_at_the_level_that_is_given(fit: Fit, tmp_path: Path) 
     row = beside_bootstrap(fit, level=0.8).iloc[1]
     name = "genuine_ability_direct"
     assert f"{row[name]:.3f} [{row[f'{name}_low']:.3f}, {row[f'{name}_high']:.3f}]" in done.stdout
+    # The hint is a command, with the file.
+    narrow = CliRunner(env={"COLUMNS": "60"}).invoke(app, ["summary", str(path)])
+    assert f"bayescontam summary {path} --format json" in " ".join(narrow.stdout.split())
     content = json.loads(runner.invoke(app, ["summary", str(path), "-f", "json"]).stdout)
     assert [each["method"] for each in content["bootstrap"]] == ["this fit", "bootstrap"] * 3
 

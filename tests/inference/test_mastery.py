@@ -1,23 +1,27 @@
 """Which concepts models have, against enumeration, simulation and the draws themselves."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 from scipy.stats import binom
 
 from bayescontam.data.published_tables import concepts_of_counts
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
-from bayescontam.inference.mastery import concept_mastery
+from bayescontam.inference.mastery import Mastery, concept_mastery
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.inference.task_groups import DEPENDENT, _Together, poisson_binomial
+from bayescontam.inference.task_groups import DEPENDENT, Group, _Together, poisson_binomial
 from bayescontam.model.design import make_design
 from bayescontam.model.likelihood import logistic
+from bayescontam.report import mastery_section
+from bayescontam.report.mastery_section import mastery_picture
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 from tests.support.made_fit import drawn_from_prior
@@ -135,6 +139,7 @@ def test_items_are_counted_where_that_is_wanted(fit: Fit) -> None:
 
 
 def test_concepts_above_and_differences_are_counted_from_the_draws(fit: Fit) -> None:
+    assert set(concept_mastery(fit, above=0.5).above["threshold"]) == {0.5}
     found = concept_mastery(fit, above=[0.5, 0.9], level=0.8)
     draws = fit.data["estimands_by_concept"]["accuracy"]
     draws = draws.transpose("chain", "draw", "model", "concept").to_numpy()
@@ -332,6 +337,51 @@ def test_tasks_of_repeated_trials_are_not_checked() -> None:
     assert not concept_mastery(fit, unit="item").unchecked
 
 
+def test_of_huge_groups_a_number_must_be_given() -> None:
+    huge = Group("m", "b", "c", 10**10, np.nan, np.full(100, 0.5), None, None, "", True)
+    with pytest.raises(UsageError, match="concept 'c' has 10,000,000,000 tasks or items"):
+        huge.row(0.8, None, 0.95)
+    assert huge.row(8, 10, 0.95)["p_mastered"] == pytest.approx(binom.sf(7, 10, 0.5))
+
+
+def test_the_picture_has_a_dash_where_numbers_are_withheld_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = []
+
+    def finished(figure: Figure, *text: str) -> str:
+        drawn.append([each.get_text() for each in figure.axes[0].texts])
+        return text[-1]
+
+    monkeypatch.setattr(mastery_section, "finish", finished)
+    columns = ["model", "concept", "p_mastered", "verdict", "needed", "number"]
+    rows = [("a", "c", 0.4, "", 8, 10), ("a", "d", 0.2, "", 8, 10), ("b", "c", 0.1, "", 8, 10)]
+    empty = mastery_picture(pd.DataFrame(rows, columns=columns), "task")
+    assert "withheld" not in empty
+    assert "Empty: not answered." in empty
+    hidden = [*rows, ("b", "d", np.nan, "too few tasks", 8, 10)]
+    known = mastery_picture(pd.DataFrame(hidden, columns=columns), "task")
+    assert "–: withheld." in known
+    assert "not answered" not in known
+    assert [sorted(texts) for texts in drawn] == [["10", "20", "40"], ["10", "20", "40", "–"]]
+
+
+def test_a_report_with_tables_computes_it_once(
+    fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def counted(fit: Fit) -> Mastery:
+        calls.append(fit)
+        return concept_mastery(fit)
+
+    monkeypatch.setattr(mastery_section, "concept_mastery", counted)
+    fit.report(tmp_path / "page.html", tables=tmp_path / "tables")
+    assert len(calls) == 1
+    stored = pd.read_csv(tmp_path / "tables" / "mastery.csv")
+    assert list(stored["solved"]) == list(concept_mastery(fit).table["solved"])
+
+
 def test_contamination_is_taken_out() -> None:
     frame = table().assign(contamination=lambda rows: rows["item"].str.endswith("1") * 0.8)
     spec = load_model("hierarchical")
@@ -353,6 +403,13 @@ def test_contamination_is_taken_out() -> None:
         ({"at_least": 1.5}, "or a share above 0 and up to 1"),
         ({"on": "same", "number": 4}, "number: goes with on = 'new'"),
         ({"number": 0}, "number: got 0"),
+        ({"number": 3_000_000_000}, "number: got 3000000000; allowed is a whole number from 1 to"),
+        ({"number": 2.5}, "number: got 2.5"),
+        ({"number": "5"}, "number: got '5'"),
+        ({"at_least": "8"}, "at_least: got '8'"),
+        ({"above": ["x"]}, "above: got 'x'; allowed are numbers between 0 and 1"),
+        ({"above": "0.5"}, "above: got '0.5'"),
+        ({"above": None}, "above: got None"),
         ({"on": "old"}, "on='old': allowed are 'new', 'same'"),
         ({"unit": "row"}, "unit='row': allowed are"),
         ({"above": [1.0]}, "above: got 1; allowed are numbers between 0 and 1"),
