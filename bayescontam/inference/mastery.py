@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -270,7 +270,7 @@ def _thresholds(above: float | Iterable[float]) -> list[float]:
     given: list[Any] = [above]
     if not isinstance(above, str) and isinstance(above, Iterable):
         given = list(above)
-    wrong = [each for each in given if not (isinstance(each, Real) and 0 < each < 1)]
+    wrong = [each for each in given if not (isinstance(each, Real) and 0 < float(each) < 1)]
     if wrong:
         raise UsageError(f"above: got {_shown(wrong[0])}; allowed are numbers between 0 and 1")
     return list(dict.fromkeys(map(float, given)))
@@ -281,7 +281,7 @@ def _shown(value: Any) -> str:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def _check_numbers(at_least: float, number: int | None, on: On) -> None:

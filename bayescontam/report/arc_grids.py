@@ -253,7 +253,7 @@ def _item(
         "pairs": shown,
         "more": len(pairs) - len(shown),
         "tests": [_test(items, task, test, len(content["test"]) > 1) for test in tests],
-        "results": list(_results(data["model"].to_numpy(), answers.loc[position])),
+        "results": list(_results(data["model"].to_numpy(), answers.loc[[position]])),
     }
 
 
@@ -308,7 +308,10 @@ def _attempt(number: int, given: Any, pair: Mapping[str, Grid]) -> dict[str, Any
 
 def _results(models: NDArray[np.object_], answers: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield how each model did on an item, as the fit has it, from its answers by model."""
-    for row in answers.itertuples():
-        k, n = int(row.right), int(row.trials)
+    of_model, right, trials = (
+        each.to_numpy()
+        for each in (answers.index.get_level_values("model"), answers["right"], answers["trials"])
+    )
+    for m, k, n in zip(of_model, right, trials, strict=True):
         words = ("solved" if k else "not solved") if n == 1 else f"{k} of {n} solved it"
-        yield {"model": str(models[row.Index]), "words": words}
+        yield {"model": str(models[m]), "words": words}
