@@ -10,7 +10,7 @@ import threading
 from typing import Any, NoReturn, Self
 
 from bayescontam._text import printable
-from bayescontam.cli.app import app
+from bayescontam.cli.app import app_for
 from bayescontam.errors import BayescontamError
 
 USAGE_OR_DATA = 2
@@ -67,7 +67,7 @@ def _lacking(error: MemoryError | OSError) -> str:
 def _run() -> None:
     """Run the application; give back the exceptions that it turns into exits."""
     try:
-        app()
+        app_for(sys.argv[1:])()
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):
             raise end.__context__ from None

@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from bayescontam.cli.app import app
+from bayescontam.cli.app import app, app_for
 from bayescontam.specs.registry import load_model, shipped_models
 from tests.cli.conftest import Done, command, environment
 
@@ -162,7 +162,7 @@ def app():
     Callback()
     time.sleep(60)
 
-entry.app = app
+entry.app_for = lambda _: app
 entry.main()
 """
 
@@ -199,7 +199,7 @@ def app():
     {before}
     File()
 
-entry.app = app
+entry.app_for = lambda _: app
 entry.main()
 """
 
@@ -238,3 +238,15 @@ def test_an_interrupted_verb_exits_130(run: Run, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("bayescontam.specs.registry.shipped_models", interrupted)
     assert run("models", "list") == Done(130, "", "interrupted; no file was left half written\n")
+
+
+def test_an_application_has_no_more_than_its_arguments_need() -> None:
+    """And all of it where they name no command, so that the message lists what there is."""
+    for arguments in (["fit", "r.csv"], ["--version", "judge"], ["import", "matrix", "--help"]):
+        part = get_command(app_for(arguments))
+        assert list(part.commands) == [
+            each for each in arguments if each in get_command(app).commands
+        ]
+    whole = set(get_command(app).commands)
+    for arguments in ([], ["--help"], ["ftt"]):
+        assert set(get_command(app_for(arguments)).commands) == whole
