@@ -180,7 +180,7 @@ def badge(fit: Fit, model: str | None = None, benchmark: str | None = None) -> B
     score = f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
     raw = f"raw {row['raw_accuracy']:.2f}"
     if names is None:
-        return Badge(label, f"accuracy {score}, {raw}", _GREY)
+        return Badge(label, f"accuracy {score}, {raw}; contamination not modelled", _GREY)
     verdict = str(row[names.verdict])
     colour = {"shown": _RED, "at most small": _GREEN}.get(verdict, _AMBER)
     words = effect_words(names.overfitting)

@@ -72,7 +72,7 @@ def rows(by: str = "input") -> pd.DataFrame:
             if by == "task":
                 each = {task: min(each.values())}
             found += [(model, "arc", item, correct) for item, correct in each.items()]
-    # Items without a picture, by which models are told apart.
+    # Items without a picture, by which models are distinguished.
     for m, model in enumerate(MODELS):
         found += [(model, "arc", f"other {i}", int(i < 12 - 3 * m)) for i in range(12)]
     return pd.DataFrame(found, columns=["model", "benchmark", "item", "correct"])

@@ -417,7 +417,7 @@ def _scored(attempts: pd.DataFrame, guesses: int) -> pd.DataFrame:
     ).reset_index()  # fmt: skip
     solved = scored["right_at"].notna()
     correct = scored["right_at"] <= guesses
-    # People were asked to explain what they had solved.
+    # People explain what they have solved, and nothing else.
     blank = scored["has_explanation"] & solved & ~scored["explained"]
     graded = scored["outcome"] != ""
     return scored.assign(
