@@ -25,8 +25,9 @@ from bayescontam.inference.posterior import accuracy, draw_contamination, stack_
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.prior_predictive import ExampleLayout, fitting, make_example
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.design import Design, crossed_labels
+from bayescontam.model.design import Design
 from bayescontam.model.effect_names import DIRECT
+from bayescontam.model.labels import crossed_labels
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Layout
 

@@ -21,8 +21,8 @@ from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, accuracy
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
 from bayescontam.model.build import BuiltModel, build
-from bayescontam.model.design import crossed_labels
 from bayescontam.model.effect_names import DIRECT, SPILLOVER, TOTAL, effect_words
+from bayescontam.model.labels import crossed_labels
 from bayescontam.model.lineage import BASE
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model

@@ -1,6 +1,5 @@
 """A table of responses as index arrays: models, benchmarks, items, doses."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,17 +8,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bayescontam._text import join_list, printable
+from bayescontam._text import printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.measures import read_guess
 from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
+from bayescontam.model.labels import item_column, labelled
 from bayescontam.model.lineage import NO_DOSE, Lineage, add_checkpoints, make_lineage
 from bayescontam.model.people import People, make_people
 from bayescontam.model.shared import SharedDoses, make_shared
-from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
 
 _LEAST_PART = 0.05
@@ -516,18 +515,6 @@ def extremes(
     return np.where(empty, np.nan, least), np.where(empty, np.nan, most)
 
 
-def crossed_labels(
-    models: Sequence[str], benchmarks: Sequence[str], items: int
-) -> tuple[dict[str, NDArray[np.object_]], IntArray]:
-    """Return columns of a table of all models × all items, and each row's positions in them."""
-    # Dims (row,) and (benchmark-model-item, row); rows are in the order of `Responses`.
-    labels = benchmarks, models, [f"item {k + 1}" for k in range(items)]
-    positions = np.indices([len(names) for names in labels]).reshape(3, -1)
-    pairs = zip(("benchmark", "model", "item"), labels, positions, strict=True)
-    columns = {name: np.array(known, dtype=object)[at] for name, known, at in pairs}
-    return columns, positions
-
-
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
     """Return the design that `spec` needs of `responses`."""
     frame = responses.frame
@@ -536,14 +523,14 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         pd.Index(order).get_indexer(pd.Index(frame[name])).astype(np.int64)
         for name, order in (("model", responses.models), ("benchmark", responses.benchmarks))
     )
-    item, items, benchmark_of_item = _labelled(frame["benchmark"], frame["item"], benchmark)
+    item, items, benchmark_of_item = labelled(frame["benchmark"], frame["item"], benchmark)
     exposure = make_exposure(spec, responses, frame, model, item)
     by = spec.ability.by
     unit, units = benchmark, responses.benchmarks
     benchmark_of_unit = np.arange(len(units))
     if by != "benchmark":
-        column = _item_column(responses, by, frame)
-        unit, units, benchmark_of_unit = _labelled(frame["benchmark"], column, benchmark)
+        column = item_column(responses, by, frame)
+        unit, units, benchmark_of_unit = labelled(frame["benchmark"], column, benchmark)
     n_trials = frame["n_trials"].to_numpy(np.int64)
     guess = None
     if spec.likelihood.guess == "column":
@@ -613,39 +600,3 @@ def _contamination(spec: ModelSpec, responses: Responses, frame: pd.DataFrame) -
         )
         raise DataError([Fault(responses.source, problem)], advice)
     return frame[column].to_numpy(np.float64)
-
-
-def _labelled(
-    benchmarks: pd.Series, names: pd.Series, benchmark: IntArray
-) -> tuple[IntArray, tuple[str, ...], IntArray]:
-    """Give each (benchmark, name) pair a number and a label: the name where it is unique."""
-    pairs = pd.MultiIndex.from_arrays([benchmarks.to_numpy(), names.astype(str).to_numpy()])
-    codes, unique = pd.factorize(pairs)
-    first = np.unique(codes, return_index=True)[1]
-    labels = [name for _, name in unique]
-    if len(set(labels)) < len(labels):
-        # Two benchmarks use one name. Its length keeps the joint label unambiguous.
-        labels = [f"{b}/{name}" for b, name in unique]
-    if len(set(labels)) < len(labels):
-        labels = [f"{len(b)}:{b}/{name}" for b, name in unique]
-    return codes.astype(np.int64), tuple(labels), benchmark[first]
-
-
-def _item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series:
-    standard = ("model", "benchmark", "item", "n_correct", "n_trials", "contamination")
-    columns = [name for name in frame.columns if name not in standard]
-    if by not in columns:
-        problem = f"the model spec groups items by a column '{by}', which is not there"
-        others = suggest(by, columns) if columns else "the table has no other columns"
-        advice = f"Add it, or set ability.by in a copy of the model spec; {others}"
-        raise DataError([Fault(responses.source, problem)], advice)
-    if frame[by].isna().any() or (frame[by].astype(str).str.strip() == "").any():
-        raise DataError(
-            [Fault(responses.source, "has empty cells; every item needs a value", column=by)]
-        )
-    distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
-    mixed = distinct[distinct > 1]
-    if len(mixed):
-        problem = f"items with more than one value: {join_list(item for _, item in mixed.index)}"
-        raise DataError([Fault(responses.source, problem, column=by)])
-    return frame[by]

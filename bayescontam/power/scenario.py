@@ -15,7 +15,8 @@ from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.inference.estimands import Reference, reference_levels
-from bayescontam.model.design import crossed_labels, make_design
+from bayescontam.model.design import make_design
+from bayescontam.model.labels import crossed_labels
 from bayescontam.model.likelihood import accuracy
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.priors import distribution, is_stretched, stretch

@@ -1,0 +1,62 @@
+"""Labels of items and of what groups them, and of tables that cross models with items."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bayescontam._text import join_list
+from bayescontam._types import IntArray
+from bayescontam.data.responses import Responses
+from bayescontam.errors import DataError, Fault
+from bayescontam.specs.base import suggest
+
+
+def crossed_labels(
+    models: Sequence[str], benchmarks: Sequence[str], items: int
+) -> tuple[dict[str, NDArray[np.object_]], IntArray]:
+    """Return columns of a table of all models × all items, and each row's positions in them."""
+    # Dims (row,) and (benchmark-model-item, row); rows are in the order of `Responses`.
+    labels = benchmarks, models, [f"item {k + 1}" for k in range(items)]
+    positions = np.indices([len(names) for names in labels]).reshape(3, -1)
+    pairs = zip(("benchmark", "model", "item"), labels, positions, strict=True)
+    columns = {name: np.array(known, dtype=object)[at] for name, known, at in pairs}
+    return columns, positions
+
+
+def labelled(
+    benchmarks: pd.Series, names: pd.Series, benchmark: IntArray
+) -> tuple[IntArray, tuple[str, ...], IntArray]:
+    """Give each (benchmark, name) pair a number and a label: the name where it is unique."""
+    pairs = pd.MultiIndex.from_arrays([benchmarks.to_numpy(), names.astype(str).to_numpy()])
+    codes, unique = pd.factorize(pairs)
+    first = np.unique(codes, return_index=True)[1]
+    labels = [name for _, name in unique]
+    if len(set(labels)) < len(labels):
+        # Two benchmarks use one name. Its length keeps the joint label unambiguous.
+        labels = [f"{b}/{name}" for b, name in unique]
+    if len(set(labels)) < len(labels):
+        labels = [f"{len(b)}:{b}/{name}" for b, name in unique]
+    return codes.astype(np.int64), tuple(labels), benchmark[first]
+
+
+def item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series:
+    """Return the column that groups items, if each item has one value of it."""
+    standard = ("model", "benchmark", "item", "n_correct", "n_trials", "contamination")
+    columns = [name for name in frame.columns if name not in standard]
+    if by not in columns:
+        problem = f"the model spec groups items by a column '{by}', which is not there"
+        others = suggest(by, columns) if columns else "the table has no other columns"
+        advice = f"Add it, or set ability.by in a copy of the model spec; {others}"
+        raise DataError([Fault(responses.source, problem)], advice)
+    if frame[by].isna().any() or (frame[by].astype(str).str.strip() == "").any():
+        raise DataError(
+            [Fault(responses.source, "has empty cells; every item needs a value", column=by)]
+        )
+    distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
+    mixed = distinct[distinct > 1]
+    if len(mixed):
+        problem = f"items with more than one value: {join_list(item for _, item in mixed.index)}"
+        raise DataError([Fault(responses.source, problem, column=by)])
+    return frame[by]
