@@ -130,7 +130,7 @@ def test_a_run_that_is_stopped_resumes(run: Run, server: Server, tmp_path: Path,
         assert process.returncode == 130
         assert err.decode().startswith("replies are stored: run the same command again to resume")
     assert not Path("small.jsonl").exists()
-    stored = len(list(Path("judge-cache").rglob("*.json")))
+    stored = len(list(Path("judge-cache").rglob("*.reply")))
     assert stored >= 16 - 4
     before = len(server.requests)
     server.behave = lambda _: completion("[9 9]")
