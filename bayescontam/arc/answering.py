@@ -4,19 +4,21 @@ import asyncio
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from bayescontam._files import make_folder, on_disk, sha256, write_text
+from bayescontam._progress import stage
 from bayescontam._runs import ContentCache
 from bayescontam._text import join_list, printable
+from bayescontam.budget import Budget
 from bayescontam.data.importers.arc import ArcTasks, Grid, concept_of, load_tasks
 from bayescontam.data.importers.arc_predictions import OUTCOMES, outcome_of
 from bayescontam.data.importers.arc_replies import read_reply, without_thoughts
-from bayescontam.endpoint import CUT_OFF, Budget, Caller, Endpoint, Failure, call_all
+from bayescontam.endpoint import CUT_OFF, Caller, Endpoint, Failure, TextCall, call_all
 from bayescontam.errors import TaskError, UsageError
 
 PROMPT = Path(__file__).with_name("prompts") / "solve.md"
@@ -31,20 +33,6 @@ _CUT_OFF = "replies were cut off: raise --max-output-tokens, or request less --e
 _CELL = 2  # tokens: most tokenizers have one for a digit, and one for the space beside it
 _LETTERS = 4  # characters of other text in a token
 type _Key = tuple[str, int]  # task, and number of the test input
-
-
-@dataclass(frozen=True)
-class _Call:
-    """What a model is given, and what it writes back: its whole reply as it is."""
-
-    messages: list[dict[str, str]]
-    schema: dict[str, Any] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    whole: bool = True  # a reply that was cut off is none
-
-    def read(self, text: str) -> str:
-        """Return the text; half of a character, as JSON can spell it, cannot be stored."""
-        return text.encode("utf-8", "replace").decode()
 
 
 class _Attempt(NamedTuple):
@@ -167,50 +155,12 @@ class ArcSession:
     failed: dict[_Key, Failure] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
 
-    @classmethod
-    def of(
-        cls,
-        tasks: ArcTasks | str | os.PathLike[str],
-        endpoint: Endpoint,
-        *,
-        attempts: int = 1,
-        feedback: bool = True,
-        prompt: str | os.PathLike[str] | None = None,
-        name: str | None = None,
-        cache: str | os.PathLike[str] | None = None,
-        max_calls: int | None = None,
-        max_tokens: int | None = None,
-    ) -> Self:
-        """Return the session that the arguments of `answer_arc` describe."""
-        limits = {"attempts": attempts, "max_calls": max_calls, "max_tokens": max_tokens}
-        for what, value in limits.items():
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise UsageError(f"{what} {value}: allowed is a whole number, 1 or more")
-        if name is not None and not name.strip():
-            raise UsageError("name: is blank; give the solver a name, or none for the model's own")
-        instruction = _instruction(PROMPT if prompt is None else prompt)
-        given = tasks if isinstance(tasks, ArcTasks) else load_tasks(tasks)
-        folders = dict(zip(given.items["task"], given.items["folder"], strict=True))
-        puzzles = [
-            _Puzzle(task, test, content, concept_of(task, folders[task])[1])
-            for task, content in given.grids.items()
-            for test in range(len(content["test"]))
-        ]
-        if attempts > 1:
-            _check_attempts(puzzles, endpoint, feedback)
-        store = None
-        if cache is not None:
-            # No name that a folder of predictions or of tasks may have.
-            store = ContentCache(make_folder(cache) / "arc", suffix=".reply", nested=True)
-        made = cls(
-            endpoint, puzzles, instruction, attempts, feedback, name or endpoint.model, store,
-            budget=Budget(max_calls, max_tokens),
-        )  # fmt: skip
-        for puzzle in puzzles:
-            known = made.done[puzzle.task, puzzle.test] = []
-            while not made._finished(puzzle) and (reply := made._stored(puzzle)) is not None:
+    def __post_init__(self) -> None:
+        """Take what is stored for attempts that were made."""
+        for puzzle in self.puzzles:
+            known = self.done[puzzle.task, puzzle.test] = []
+            while not self._finished(puzzle) and (reply := self._stored(puzzle)) is not None:
                 known.append(puzzle.attempt(reply))
-        return made
 
     @property
     def missing(self) -> list[_Puzzle]:
@@ -331,7 +281,7 @@ class ArcSession:
     async def _solve(self, caller: Caller, puzzle: _Puzzle) -> Failure | None:
         """Make attempts at a test input; return why the endpoint gave no reply if it did not."""
         while not self._finished(puzzle):
-            reply = await caller.ask(_Call(self._messages(puzzle)))
+            reply = await caller.ask(TextCall(self._messages(puzzle)))
             if isinstance(reply, Failure):
                 self.failed[puzzle.task, puzzle.test] = reply
                 return reply
@@ -353,6 +303,7 @@ def answer_arc(
     cache: str | os.PathLike[str] | None = None,
     max_calls: int | None = None,
     max_tokens: int | None = None,
+    announce: Callable[[str], object] | None = None,
     progress: bool = False,
 ) -> ArcAnswers:
     """Have a language model answer ARC tasks.
@@ -384,6 +335,9 @@ def answer_arc(
         Default: none are stored.
     max_calls, max_tokens : int, optional
         What may be spent, retries and prompts included. Default: no limit.
+    announce : callable, optional
+        Is called with what there is to do and what it costs, in words, before the first call;
+        raise an exception there to make none. Default: nothing is.
     progress : bool, default False
         Whether a bar is shown.
 
@@ -413,12 +367,39 @@ def answer_arc(
     >>> found = bayescontam.answer_arc("conceptarc", endpoint, cache="replies")  # doctest: +SKIP
     >>> found.write("qwen3.jsonl")  # doctest: +SKIP
     """
-    session = ArcSession.of(
-        tasks, endpoint, attempts=attempts, feedback=feedback, prompt=prompt, name=name,
-        cache=cache, max_calls=max_calls, max_tokens=max_tokens,
-    )  # fmt: skip
+    limits = {"attempts": attempts, "max_calls": max_calls, "max_tokens": max_tokens}
+    for what, value in limits.items():
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise UsageError(f"{what} {value}: allowed is a whole number, 1 or more")
+    if name is not None and not name.strip():
+        raise UsageError("name: is blank; give the solver a name, or none for the model's own")
+    instruction = _instruction(PROMPT if prompt is None else prompt)
+    with stage(progress, "reading tasks and stored replies"):
+        puzzles = _puzzles(tasks if isinstance(tasks, ArcTasks) else load_tasks(tasks))
+        if attempts > 1:
+            _check_attempts(puzzles, endpoint, feedback)
+        store = None
+        if cache is not None:
+            # No name that a folder of predictions or of tasks may have.
+            store = ContentCache(make_folder(cache) / "arc", suffix=".reply", nested=True)
+        session = ArcSession(
+            endpoint, puzzles, instruction, attempts, feedback, name or endpoint.model, store,
+            budget=Budget(max_calls, max_tokens),
+        )  # fmt: skip
+    if announce is not None:
+        announce(session.plan())
     session.run(progress=progress)
     return session.answers()
+
+
+def _puzzles(tasks: ArcTasks) -> list[_Puzzle]:
+    """Return the test inputs of tasks."""
+    folders = dict(zip(tasks.items["task"], tasks.items["folder"], strict=True))
+    return [
+        _Puzzle(task, test, content, concept_of(task, folders[task])[1])
+        for task, content in tasks.grids.items()
+        for test in range(len(content["test"]))
+    ]
 
 
 def _check_attempts(puzzles: list[_Puzzle], endpoint: Endpoint, feedback: bool) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 from typer import Option, Typer
 
 from bayescontam._files import write_text
-from bayescontam._progress import stage
 from bayescontam._text import printable
 from bayescontam.cli.calls import (
     ADDRESS,
@@ -126,19 +125,15 @@ def arc(
         concurrency=concurrency, extra_body=extra_body, temperature=temperature,
         max_output_tokens=max_output_tokens, effort=effort,
     )  # fmt: skip
-    with stage(not quiet, "reading tasks and stored replies"):
-        from bayescontam.arc.answering import ArcSession
+    from bayescontam.arc.answering import answer_arc
 
-        session = ArcSession.of(
+    with resumable("replies"):
+        found = answer_arc(
             tasks, endpoint, attempts=attempts, feedback=feedback, prompt=prompt, name=name,
             cache=cache or out.parent / "judge-cache", max_calls=max_calls,
-            max_tokens=max_tokens_total,
+            max_tokens=max_tokens_total, progress=not quiet,
+            announce=None if quiet else lambda plan: print_lines([plan]),
         )  # fmt: skip
-    if not quiet:
-        print_lines([session.plan()])
-    with resumable("replies"):
-        session.run(progress=not quiet)
-    found = session.answers()
     found.write(out)
     if quiet:
         return

@@ -17,6 +17,7 @@ from bayescontam._progress import progress_bar
 from bayescontam._random import check_seed, stream
 from bayescontam._runs import Journal
 from bayescontam._text import join_list, printable
+from bayescontam.budget import Budget
 from bayescontam.data.jsonl import (
     BrokenListError,
     Damage,
@@ -27,7 +28,7 @@ from bayescontam.data.jsonl import (
 from bayescontam.duplicates.items import DuplicateError, Parent, Version, planted_text
 from bayescontam.duplicates.kinds import Kind, kind_of, value_of
 from bayescontam.duplicates.writing import NoReplyError, Writer, load_prompts
-from bayescontam.endpoint import Budget, Caller, Endpoint, Failure, call_all
+from bayescontam.endpoint import Caller, Endpoint, Failure, call_all
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.llm import answer_cache, load_prompt
 from bayescontam.specs.corpus import TextMode

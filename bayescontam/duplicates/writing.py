@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -21,7 +21,7 @@ from bayescontam.duplicates.kinds import (
     STORY,
     Kind,
 )
-from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, json_objects
+from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, TextCall, json_objects
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm import CUT, Question, load_prompt, read_answer
 from bayescontam.specs.recipe import Writing
@@ -41,19 +41,12 @@ class NoReplyError(DuplicateError):
         self.failure = failure
 
 
-@dataclass(frozen=True)
-class Prompt:
+class Prompt(TextCall):
     """What a model is given, and what it writes back: text, without its thoughts."""
-
-    messages: list[dict[str, str]]
-    schema: dict[str, Any] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    whole: bool = True  # a text that was cut off is none
 
     def read(self, text: str) -> str:
         """Return what was written; what else is wrong with it is found later, and counted."""
-        # Half of a character, as JSON can spell it, can be neither stored nor sent.
-        text = text.encode("utf-8", "replace").decode()
+        text = super().read(text)
         thoughts, end, rest = text.rpartition("</think>")
         return (rest if end else thoughts + rest).strip()
 

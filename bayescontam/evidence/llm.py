@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, mo
 from bayescontam._files import check_writable, make_folder, sha256
 from bayescontam._runs import ContentCache
 from bayescontam._text import join_list, printable
+from bayescontam.budget import Budget
 from bayescontam.data.judgements import (
     KINDS,
     MODEL,
@@ -26,7 +27,7 @@ from bayescontam.data.judgements import (
     write_judgements,
 )
 from bayescontam.data.tables import check_table_ending
-from bayescontam.endpoint import CUT_OFF, Budget, Caller, Endpoint, Failure, call_all, json_objects
+from bayescontam.endpoint import CUT_OFF, Caller, Endpoint, Failure, call_all, json_objects
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 
 CUT = 20_000

@@ -14,10 +14,11 @@ import pandas as pd
 from bayescontam._files import check_writable, on_disk, sha256, write_text
 from bayescontam._runs import ContentCache
 from bayescontam._text import join_list, printable
+from bayescontam.budget import Budget
 from bayescontam.duplicates.items import Parent
 from bayescontam.duplicates.make import ATTEMPT, Failed, counted
 from bayescontam.duplicates.writing import Prompt
-from bayescontam.endpoint import CUT_OFF, REFUSED, Budget, Caller, Endpoint, Failure, call_all
+from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, call_all
 from bayescontam.errors import TaskError, UsageError
 from bayescontam.evidence.llm import answer_cache
 from bayescontam.lab.benchmarks import Benchmark, Row, read_rows

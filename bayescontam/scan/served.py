@@ -19,16 +19,13 @@ from numpy.typing import NDArray
 
 from bayescontam._files import atomic_path, on_disk, sha256, write_text
 from bayescontam._runs import ContentCache, remove_files
+from bayescontam.budget import Budget, BudgetReachedError, Cost, Purse
 from bayescontam.endpoint import (
     UNPARSABLE,
-    Budget,
-    BudgetReachedError,
     Caller,
-    Cost,
     Endpoint,
     Failure,
     Names,
-    Purse,
     call_all,
     key_in,
 )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bayescontam import endpoint as module
-from bayescontam.endpoint import Budget, BudgetReachedError
+from bayescontam import budget as module
+from bayescontam.budget import Budget, BudgetReachedError
 
 SIZE = 4_000
 """Characters: 1,000 tokens."""
