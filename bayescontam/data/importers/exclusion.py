@@ -132,10 +132,11 @@ def accuracy_of_people(
 
     Responses are given by the positions of their ``person`` and ``item``, each pair once.
 
-    >>> person, item = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
-    >>> value, low, high = accuracy_of_people(person, item, np.array([1, 1, 1, 0, 0, 0]))
+    >>> person, item = np.repeat([0, 1, 2, 3], 2), np.tile([0, 1], 4)
+    >>> correct = np.array([1, 1, 1, 0, 0, 1, 0, 0])
+    >>> value, low, high = accuracy_of_people(person, item, correct)
     >>> round(value, 3), round(low, 2), round(high, 2)
-    (0.5, 0.02, 0.98)
+    (0.5, 0.07, 0.93)
     """
     if not len(person):
         return math.nan, math.nan, math.nan
