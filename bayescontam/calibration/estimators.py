@@ -15,6 +15,7 @@ from bayescontam._types import FloatArray
 from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key, as_dataset
 from bayescontam.data.responses import Responses
+from bayescontam.inference.compiling import compile_model
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.model.build import BuiltModel, Varying, build, build_design
 from bayescontam.model.design import Design, make_design
@@ -182,7 +183,7 @@ class NutpieSampler:
 
     def __init__(self, reusable: ReusableModel) -> None:
         self._reusable = reusable
-        self._compiled = nutpie.compile_pymc_model(reusable.model)
+        self._compiled = compile_model(reusable.model)
 
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""

@@ -12,6 +12,7 @@ import xarray as xr
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage
 from bayescontam.errors import UsageError
+from bayescontam.inference.compiling import compile_model
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.marginal import Difficulties
 from bayescontam.specs.base import suggest
@@ -76,7 +77,7 @@ def sample_model(
 def _by_nutpie(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:
     """Compile and draw as `pm.sample` does, whose table of progress goes to the output."""
     with stage(progress, "compiling the model"):
-        compiled = nutpie.compile_pymc_model(model)
+        compiled = compile_model(model)
     total = sampling.chains * (sampling.tune + sampling.draws)
     diverging, done = 0, 0
 

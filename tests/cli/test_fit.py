@@ -156,7 +156,7 @@ def engine_returns(monkeypatch: pytest.MonkeyPatch, x: np.ndarray) -> Callable[[
     statistics = {name: (("chain", "draw"), np.zeros(x.shape)) for name in names}
     groups = {"posterior": xr.Dataset({"x": (("chain", "draw"), x)})}
     tree = xr.DataTree.from_dict(groups | {"sample_stats": xr.Dataset(statistics)})
-    monkeypatch.setattr(engines.nutpie, "compile_pymc_model", lambda _: None)
+    monkeypatch.setattr(engines, "compile_model", lambda _: None)
     monkeypatch.setattr(engines.nutpie, "sample", lambda *_, **__: tree)
     built: Any = SimpleNamespace(model=None)
     return lambda draws: engines.sample(built, engines.Sampling(draws=draws), 1, progress=False)

@@ -4,6 +4,7 @@ from typing import Any
 
 import xarray as xr
 
+from bayescontam.inference.compiling import compile_model
 from bayescontam.model.build import BuiltModel, build_design
 
 
@@ -11,10 +12,8 @@ class Compiled:
     """A built model spec, for counts that are set anew, each with its own coordinates."""
 
     def __init__(self, built: BuiltModel) -> None:
-        import nutpie
-
         own = build_design(built.spec, built.design, "counts")
-        self._compiled = nutpie.compile_pymc_model(own.model)
+        self._compiled = compile_model(own.model)
 
     def draw(self, built: BuiltModel, seed: int, draws: int = 500, cores: int = 2) -> xr.Dataset:
         """Return posterior draws of two chains for the counts of `built`."""

@@ -1,0 +1,89 @@
+"""Models are compiled for nutpie as nutpie compiles them, in less time."""
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+import nutpie
+import pymc as pm
+import pytest
+from nutpie import compile_pymc
+
+from bayescontam.inference import compiling
+from bayescontam.inference.compiling import compile_model
+
+
+def with_data() -> pm.Model:
+    """Return a model with data that are set anew, of several shapes, and a quantity of draws."""
+    with pm.Model(coords={"item": range(4)}) as model:
+        x = pm.Data("x", np.array([0.5, -1.0, 2.0, 0.0]), dims="item")
+        scale = pm.Data("scale", 2.0)
+        slope = pm.Normal("slope", 0.0, scale)
+        spread = pm.HalfNormal("spread", 1.0)
+        pm.Deterministic("line", slope * x, dims="item")
+        pm.Normal("y", slope * x, spread, observed=[0.4, -0.7, 1.9, 0.2], dims="item")
+    return model
+
+
+def without_data() -> pm.Model:
+    """Return a model of constants only."""
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 1.0)
+        pm.Deterministic("square", spread**2)
+        pm.Normal("y", 0.0, spread, observed=np.array([0.3, -1.2, 0.8]))
+    return model
+
+
+@pytest.mark.parametrize("make", [with_data, without_data])
+def test_draws_are_those_of_nutpie(make: Callable[[], pm.Model]) -> None:
+    options = {"draws": 200, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
+    ours, theirs = (
+        nutpie.sample(compiled, progress_bar=False, **options)["posterior"].to_dataset()
+        for compiled in (compile_model(make()), nutpie.compile_pymc_model(make()))
+    )
+    assert set(ours.data_vars) == set(theirs.data_vars)
+    for name in theirs.data_vars:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_data_are_set_anew() -> None:
+    compiled = compile_model(with_data()).with_data(scale=1e-6)
+    options = {"draws": 100, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
+    drawn = nutpie.sample(compiled, progress_bar=False, **options)["posterior"]
+    assert np.abs(drawn["slope"].to_numpy()).max() < 1e-4
+
+
+def test_nutpie_has_the_functions_that_are_replaced() -> None:
+    """Without them models are compiled as nutpie does it, and a fit takes longer."""
+    for name, ours in zip(
+        compiling.WRAPPERS, (compiling._log_density, compiling._expansion), strict=True
+    ):
+        theirs = inspect.signature(getattr(compile_pymc, name))
+        assert len(theirs.parameters) == len(inspect.signature(ours).parameters)
+
+
+def test_a_nutpie_without_them_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(compile_pymc, "make_extraction_fn")
+    before = [getattr(compile_pymc, name) for name in compiling.WRAPPERS]
+    with compiling._copying_in_loops():
+        assert [getattr(compile_pymc, name) for name in compiling.WRAPPERS] == before
+
+
+def test_nutpie_gets_its_functions_back() -> None:
+    before = [getattr(compile_pymc, name) for name in compiling.WRAPPERS]
+    with pytest.raises(AttributeError):
+        compile_model(None)  # type: ignore[arg-type]
+    assert [getattr(compile_pymc, name) for name in compiling.WRAPPERS] == before
+
+
+@pytest.mark.parametrize(("value", "code"), [(0.0, 0), (np.nan, 3), (1e200, 3)])
+def test_values_that_are_not_finite_are_reported(value: float, code: int) -> None:
+    compiled = compile_model(without_data())
+    call = compiled.compiled_logp_func.ctypes
+    x, gradient, density = np.array([value]), np.empty(1), np.empty(())
+    pointers = [
+        a.ctypes.data_as(call.argtypes[k + 1]) for k, a in enumerate((x, gradient, density))
+    ]
+    data = compiled.user_data
+    assert call(1, *pointers, data.ctypes.data) == code
+    assert call(2, *pointers, data.ctypes.data) == -1
