@@ -57,6 +57,7 @@ from .data.model_scores import (
     ModelScores as ModelScores,
     read_scores as read_scores,
 )
+from .data.parts import split_responses as split_responses
 from .data.responses import (
     Responses as Responses,
     read_responses as read_responses,
@@ -124,6 +125,10 @@ from .inference.equivalence import (
     compare_against as compare_against,
     margin_verdict as margin_verdict,
 )
+from .inference.many import (
+    Fits as Fits,
+    fit_many as fit_many,
+)
 from .inference.mastery import (
     Mastery as Mastery,
     concept_mastery as concept_mastery,
@@ -135,6 +140,7 @@ from .inference.ranking import (
     rank_models as rank_models,
 )
 from .inference.result import Fit as Fit
+from .inference.reusable import CompiledModels as CompiledModels
 from .lab.answering import answer_lab as answer_lab
 from .lab.mix import (
     Mixed as Mixed,

@@ -23,7 +23,7 @@ from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import Draws, accuracy, draw_contamination, stack_draws
 from bayescontam.inference.predictive import prior_draws, with_own_effects
 from bayescontam.inference.prior_predictive import ExampleLayout, make_example
-from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import convergence
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
@@ -186,7 +186,8 @@ class Recovery:
         trials are repeated (`mixture.in_trials`): then each data set is compiled anew.
         """
         if simulated.design.exposure is not None and "eps" in simulated.terms:
-            return sample(simulated, Sampling(draws=DRAWS, chains=CHAINS, cores=1), seed, False)
+            sampling = Sampling(draws=DRAWS, chains=CHAINS, cores=1)
+            return sample_model(simulated.model, sampling, seed, False)
         if self.sampler is None:
             self.sampler = Sampler(simulated)
         return self.sampler.sample(simulated, seed)

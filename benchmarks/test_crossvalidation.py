@@ -9,7 +9,7 @@ import pytest
 import bayescontam
 from bayescontam.data.responses import Responses
 from bayescontam.inference.crossval import CrossValidation, kfold
-from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build, build_design
 from bayescontam.specs.model import ModelSpec
@@ -96,7 +96,9 @@ def test_holding_out_is_the_same_as_a_table_without_the_rows() -> None:
     # Items stand in the order in which a table names them.
     order = [without.design.items.index(item) for item in whole.design.items]
     assert without.terms == whole.terms
-    first, second = (sample(built, sampling, 3, progress=False)[0] for built in (masked, without))
+    first, second = (
+        sample_model(built.model, sampling, 3, progress=False)[0] for built in (masked, without)
+    )
     for name in ("theta", "mu", "sigma_delta", "sigma_theta", "sigma_a", "delta"):
         one, other = first[name].to_numpy(), second[name].to_numpy()
         z, ratio = differences(one, other[..., order] if name == "delta" else other)

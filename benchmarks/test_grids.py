@@ -12,8 +12,8 @@ import pytest
 
 from bayescontam.calibration import jax_sampler as chees
 from bayescontam.calibration import jax_sampler as vectors
-from bayescontam.calibration.estimators import ReusableModel
 from bayescontam.calibration.simulators import simulator_of
+from bayescontam.inference.reusable import ReusableModel
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 from tests.support.small_studies import planned

@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import stack_draws
-from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import p_superior
 from bayescontam.model.build import build
 from bayescontam.parallel import usable_cores
@@ -69,7 +69,7 @@ def judged(seed: int) -> list[dict[str, float]]:
     ):
         if name != "all items":  # the same fit, averaged otherwise
             built = build(spec, Responses.from_frame(frame))
-            posterior, _ = sample(built, SAMPLING, seed, False)
+            posterior, _ = sample_model(built.model, SAMPLING, seed, False)
         shape = posterior.sizes["chain"], posterior.sizes["draw"]
         cells = estimands(stack_draws(posterior, built.design), built, shape, "zero", items)
         order = [built.design.models.index(f"m{m:02d}") for m in range(len(truth))]

@@ -1,6 +1,6 @@
 """Estimators of studies: posteriors, by models compiled once for many tables."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -16,10 +16,10 @@ from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key, as_dataset
 from bayescontam.data.responses import Responses
 from bayescontam.inference.compiling import compile_model
+from bayescontam.inference.reusable import ReusableModel, counts_are_data
 from bayescontam.inference.sampling import Sampling, sample_model
-from bayescontam.model.build import BuiltModel, Varying, build, build_design
-from bayescontam.model.design import Design, make_design
-from bayescontam.model.terms import plan_terms
+from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Gates, SamplingSpec
 
@@ -27,9 +27,6 @@ LONGER = {"draws": 4, "tune": 2}  # how many times as long the second try is
 TARGET_ACCEPT = 0.99  # acceptance of the second try: small steps, which diverge less
 _EXTRAS = {"jax": ("jax", "blackjax")}
 """Packages that an engine needs, by its name and that of the extra that has them."""
-_POINTS, _SPREAD = 4, 0.5
-"""Points at which two densities are compared, and how far from zero they lie."""
-_ROUNDING = 1e-9  # difference of two equal densities, beside their size
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,58 +36,6 @@ class SampledDraws:
     posterior: xr.Dataset  # dims (chain, draw, …)
     diverged: float  # share of draws that diverged
     built: BuiltModel  # with the data of the table that was fitted
-
-
-class ReusableModel:
-    """A model built once for the tables of a cell, whose counts and, if they move, doses vary."""
-
-    # What informs the sampler's coordinates varies with them: with that of another table it would
-    # draw from the same posterior, and need several times as many draws.
-
-    def __init__(self, spec: ModelSpec, first: Responses, moving: bool) -> None:
-        self._varying: Varying = "doses" if moving else "counts"
-        self._built = build_design(spec, make_design(spec, first), self._varying)
-        self.model = self._built.model
-        self.names = tuple(self._built.data())
-
-    def given(self, responses: Responses) -> tuple[BuiltModel, dict[str, Any]]:
-        """Return the model as that of a table, and the table's values for its data."""
-        design = make_design(self._built.spec, responses)
-        self._refuse_another_layout(design)
-        # Built for its coordinates alone: a tenth of a second, against seconds to compile.
-        values = build_design(self._built.spec, design, self._varying).data()
-        return replace(self._built, design=design), values
-
-    def check(self, design: Design) -> None:
-        """Hold the model, with the data that it has now, against one built for a table."""
-        own = build_design(self._built.spec, design, self._varying).model
-        start, rng = self.model.initial_point(0), np.random.default_rng(0)
-        points = [
-            {name: rng.normal(0, _SPREAD, np.shape(value)) for name, value in start.items()}
-            for _ in range(_POINTS)
-        ]
-        # Compiling for speed takes many times as long as the few calls.
-        heights = [
-            np.array([density(point) for point in points])
-            for density in (each.compile_logp(mode="FAST_COMPILE") for each in (self.model, own))
-        ]
-        # The binomial coefficients are constants, and those of the first table.
-        found, wanted = (each - each[0] for each in heights)
-        if not np.allclose(found, wanted, rtol=0, atol=_ROUNDING * abs(heights[0][0])):
-            raise ValueError("the model with a table's data is not the model of that table")
-
-    def _refuse_another_layout(self, design: Design) -> None:
-        """Refuse what the compiled model would take for something else without a word."""
-        first = self._built.design
-        for name in ("model", "benchmark", "unit", "item", "n_trials"):
-            if not np.array_equal(getattr(first, name), getattr(design, name)):
-                raise ValueError(f"tables of one cell differ in '{name}'")
-        if plan_terms(self._built.spec, design) != self._built.terms:
-            raise ValueError("tables of one cell differ in the effects that they can carry")
-        one, other = first.contamination, design.contamination
-        known = one is not None and other is not None and self._varying == "counts"
-        if known and not np.array_equal(np.asarray(one), np.asarray(other)):
-            raise ValueError("tables of one cell differ in contamination")
 
 
 def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
@@ -247,12 +192,9 @@ def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sam
     """Return an engine by name."""
     require_engine(name)
     design = make_design(spec, first)
-    repeated = bool((first.frame["n_trials"] > 1).any())
-    # What uncertain contaminations are, and how summed-out ones go with repeated trials, is worked
-    # out from the table when the model is built.
+    # What uncertain contaminations are is worked out from the table when the model is built.
     unsure = design.exposure is not None or design.shared is not None
-    mixed = design.exposure is not None and repeated and spec.likelihood.has_model_by_item
-    if mixed or (unsure and moving):
+    if not counts_are_data(spec, design) or (unsure and moving):
         return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
     kinds: dict[str, Any] = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
     sampler: Sampler = kinds[name](ReusableModel(spec, first, moving))

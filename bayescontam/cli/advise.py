@@ -23,7 +23,7 @@ from bayescontam.cli.options import (
     Where,
     dates_of,
     examples,
-    given_table,
+    given_tables,
     in_model,
 )
 from bayescontam.cli.terminal import print_lines, print_notes, put_csv, put_json
@@ -70,11 +70,11 @@ def advise(
         from bayescontam.power.advice import advice_lines
         from bayescontam.power.advice import advise as of_table
 
-        table = given_table(
-            responses, covariates, missing_contamination, contamination_scale,
+        [table] = given_tables(
+            responses, None, covariates, missing_contamination, contamination_scale,
             dates_of(released, cutoff, clean_margin), clean or (),
             where, sum_repeats, drop_missing,
-        )  # fmt: skip
+        ).values()  # fmt: skip
         found = of_table(table, model, clean=clean or (), accuracy=accuracy, level=level)
     if output == "csv":
         put_csv(found.table)

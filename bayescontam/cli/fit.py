@@ -4,17 +4,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typer import Argument, Option
+from typer import Argument, Exit, Option
 
 from bayescontam._progress import stage
 from bayescontam._text import printable
 from bayescontam.cli.options import (
+    FAILED_CHECK,
     Chains,
     Clean,
     CleanMargin,
     CovariatesFile,
     Cutoff,
-    Draws,
     DropMissing,
     EngineName,
     FitFile,
@@ -32,9 +32,10 @@ from bayescontam.cli.options import (
     Where,
     check_file,
     dates_of,
+    draws_of,
     examples,
     exit_if_failed,
-    given_table,
+    given_tables,
     in_data,
     in_sampler,
     reference_of,
@@ -56,6 +57,7 @@ from bayescontam.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from bayescontam.data.responses import Responses
     from bayescontam.inference.result import Fit
     from bayescontam.updating.update import Update
 
@@ -65,6 +67,7 @@ FIT_EXAMPLES = examples(
     "bayescontam fit responses.csv --covariates scan.parquet --model positive -o fit.nc",
     "bayescontam fit responses.csv --bootstrap --out fit.nc",
     'bayescontam fit arc.csv --model concepts --where "not minimal" --seed 1 -o arc.nc',
+    "bayescontam fit nightly.csv --each date --draws auto --out fits",
     "bayescontam fit arc.csv --imputations imputations.parquet -o arc.nc",
     then="Then: bayescontam summary fit.nc; bayescontam report fit.nc --out report.html",
 )
@@ -76,6 +79,8 @@ UPDATE_EXAMPLES = examples(
     then="The last fits old and new responses together, which takes as long as the fit did, and"
     " writes a fit that can be ranked, reported, compared and updated again.",
 )
+MOST_NOTES = 6
+"""Notes that are printed of the parts of a table."""
 _ESSENTIAL = {"alpha", "beta", "gamma", "kappa", "spillover"}
 """Terms for whose sake a model spec is chosen."""
 in_model = partial(Option, rich_help_panel="Model")
@@ -109,6 +114,14 @@ def fit(
     clean_margin: CleanMargin = 0,
     clean: Clean = None,
     where: Where = None,
+    each: Annotated[
+        str | None,
+        in_data(
+            "--each",
+            help="Column that splits the table: one fit for each of its values, compiled once;"
+            " --out is then a folder, and an interrupted run resumes.",
+        ),
+    ] = None,
     sum_repeats: SumRepeats = False,
     drop_missing: DropMissing = False,
     reference: Annotated[
@@ -150,7 +163,13 @@ def fit(
         ),
     ] = 0.02,
     level: Annotated[float, in_model(help="Credible level.")] = 0.95,
-    draws: Draws = 1500,
+    draws: Annotated[
+        str,
+        in_sampler(
+            help="Draws of each chain, after tuning; auto: 400, and 1,500 or 4,500 where checks of"
+            " the sampler want more."
+        ),
+    ] = "1500",
     tune: Tune = 700,
     chains: Chains = 4,
     cores: Annotated[
@@ -189,46 +208,79 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """Fit a model spec to a table of responses, check the fit and save it."""
+    options: dict[str, Any] = {
+        "reference": reference_of(reference),
+        "items": items,
+        "population": population,
+        "smallest_effect": smallest_effect,
+        "level": level,
+        "seed": seed,
+        "engine": engine,
+        "draws": draws_of(draws),
+        "tune": tune,
+        "chains": chains,
+        "cores": cores,
+        "target_accept": target_accept,
+        "difficulties": difficulties,
+        "item_draws": item_draws,
+        "store_all": store_all,
+        "bootstrap": bootstrap,
+        "progress": not quiet,
+        "command": command_line(),
+    }
     # Before minutes of sampling, not after.
-    check_file(out, responses, covariates, imputations, model, released, cutoff)
+    read = responses, covariates, imputations, model, released, cutoff
+    if each is None:
+        check_file(out, *read)
     with stage(not quiet, f"reading {printable(responses)}"):
         from bayescontam.inference import pipeline
         from bayescontam.model.auto import choose_spec
 
-        table = given_table(
-            responses, covariates, missing_contamination, contamination_scale,
+        tables = given_tables(
+            responses, each, covariates, missing_contamination, contamination_scale,
             dates_of(released, cutoff, clean_margin), clean or (),
             where, sum_repeats, drop_missing, imputations,
         )  # fmt: skip
-        spec, table = choose_spec(model, table, clean or ())
+        if each is None:
+            spec, table = choose_spec(model, tables[""], clean or ())
+    if each is not None:
+        _fit_each(tables, each, model, out, options | {"clean": tuple(clean or ())}, strict)
+        return
     print_notes(table.notes)
-    fitted = pipeline.fit(
-        table,
-        spec,
-        reference=reference_of(reference),
-        items=items,
-        population=population,
-        smallest_effect=smallest_effect,
-        level=level,
-        seed=seed,
-        engine=engine,
-        draws=draws,
-        tune=tune,
-        chains=chains,
-        cores=cores,
-        target_accept=target_accept,
-        difficulties=difficulties,
-        item_draws=item_draws,
-        store_all=store_all,
-        bootstrap=bootstrap,
-        progress=not quiet,
-        command=command_line(),
-    )
+    fitted = pipeline.fit(table, spec, **options)
     fitted.to_netcdf(out)
     if not quiet:
         _print_fit(fitted, out)
     if strict:
         exit_if_failed(fitted.checks())
+
+
+def _fit_each(
+    tables: "dict[str, Responses]", each: str, model: str, out: Path, options: dict[str, Any],
+    strict: bool,
+) -> None:  # fmt: skip
+    """Fit each part of a table, and print one row for each."""
+    from bayescontam.inference.many import fit_many
+
+    notes = list(dict.fromkeys(note for table in tables.values() for note in table.notes))
+    print_notes(notes[:MOST_NOTES])
+    if len(notes) > MOST_NOTES:
+        print_notes([f"{len(notes) - MOST_NOTES:,} more notes are stored with the fits"])
+    fits = fit_many(tables, each, model, folder=out, **options)
+    overview = fits.overview()
+    if options["progress"]:
+        place = quoted(out)
+        print_table(overview, ("cautions", "failed"), f"bayescontam summary {place}/NAME.nc")
+        failed = int((overview["failed"] != "").sum())
+        checks = f"No check failed in {len(fits):,} fits."
+        if failed:
+            checks = (
+                f"Checks failed in {failed:,} of {len(fits):,} fits: do not rely on these;"
+                " 'bayescontam summary' of one states what to do."
+            )
+        print_lines([checks, f"Saved {len(fits):,} fits in {printable(out)}."])
+    if strict and (overview["failed"] != "").any():
+        raise Exit(FAILED_CHECK)
 
 
 def _print_fit(fitted: "Fit", path: Path) -> None:

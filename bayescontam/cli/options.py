@@ -160,6 +160,18 @@ def reference_of(text: str) -> float | str:
         return text
 
 
+def draws_of(text: str) -> "int | Literal['auto']":
+    """Return a number of draws as it was written, or auto."""
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text.replace(",", ""))
+    except ValueError:
+        raise UsageError(
+            f"--draws: got {printable(text)!r}; allowed: a whole number, or auto"
+        ) from None
+
+
 def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Dates | None":
     """Return where dates are, None if no option names them."""
     from bayescontam.data.dates import Dates
@@ -169,8 +181,9 @@ def dates_of(released: str | None, cutoff: str | None, margin: int = 0) -> "Date
     return Dates(released or "released", cutoff or "cutoff", margin)
 
 
-def given_table(
+def given_tables(
     responses: Path,
+    each: str | None,
     covariates: Path | None,
     missing_contamination: "Missing",
     contamination_scale: "Scale",
@@ -180,29 +193,35 @@ def given_table(
     sum_repeats: bool,
     drop_missing: bool,
     imputations: Path | None = None,
-) -> "Responses":
-    """Return the table of responses that the options of 'fit' and 'advise' describe."""
+) -> "dict[str, Responses]":
+    """Return the table of responses that options describe, or its parts by a column's values."""
     from bayescontam.data.imputations import read_imputations
-    from bayescontam.data.responses import given_responses, read_responses
+    from bayescontam.data.parts import split_responses
+    from bayescontam.data.responses import given_covariates, given_responses, read_responses
 
     if covariates is not None and imputations is not None:
         raise UsageError("--imputations and --covariates: give one of them")
     # A scale is that of the covariates where these are given, else of the responses.
     of_covariates = covariates is not None or imputations is not None
-    table = read_responses(
-        responses,
-        sum_repeats=sum_repeats,
-        drop_missing=drop_missing,
-        where=where,
-        contamination_scale="share" if of_covariates else contamination_scale,
-    )
-    scale = contamination_scale if of_covariates else "share"
-    given: Any = covariates
-    if imputations is not None:
-        given, scale = read_imputations(imputations, contamination_scale=scale), "share"
-    return given_responses(
-        table, given, missing_contamination, scale, dates=dates, clean=tuple(clean)
-    )
+    reading: dict[str, Any] = {
+        "sum_repeats": sum_repeats,
+        "drop_missing": drop_missing,
+        "where": where,
+        "contamination_scale": "share" if of_covariates else contamination_scale,
+    }
+    if each is None:
+        tables = {"": read_responses(responses, **reading)}
+    else:
+        tables = split_responses(responses, each, **reading)
+    given: Any = None
+    if covariates is not None:
+        given = given_covariates(covariates, contamination_scale)
+    elif imputations is not None:
+        given = read_imputations(imputations, contamination_scale=contamination_scale)
+    return {
+        name: given_responses(table, given, missing_contamination, dates=dates, clean=tuple(clean))
+        for name, table in tables.items()
+    }
 
 
 def check_file(out: Path, *read: object) -> None:

@@ -137,19 +137,25 @@ def read_responses(
     >>> responses.frame["n_correct"].tolist(), responses.models
     ([1, 0], ('A',))
     """
-    source = "DataFrame"
-    notes: list[str] = []
-    if not isinstance(responses, pd.DataFrame):
-        responses, source, notes = load_measured(responses, _KNOWN, contamination_scale)
+    table, source, notes = load_responses(responses, contamination_scale)
     found = Responses.from_frame(
-        responses,
+        table,
         source=source,
         sum_repeats=sum_repeats,
         drop_missing=drop_missing,
         where=where,
         contamination_scale=contamination_scale,
     )
-    return replace(found, notes=(*notes, *found.notes))
+    return found.with_notes(notes)
+
+
+def load_responses(
+    responses: Path | pd.DataFrame, contamination_scale: Scale
+) -> tuple[pd.DataFrame, str, list[str]]:
+    """Return a table as it was given, not validated, with its name and notes on its reading."""
+    if isinstance(responses, pd.DataFrame):
+        return responses, "DataFrame", []
+    return load_measured(responses, _KNOWN, contamination_scale)
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,6 +367,10 @@ class Responses:
     def benchmarks(self) -> tuple[str, ...]:
         """Names of the benchmarks, in order of first appearance in `frame`."""
         return tuple(self.frame["benchmark"].unique())
+
+    def with_notes(self, notes: Sequence[str]) -> "Responses":
+        """Return this with notes on how its table was read, before its own."""
+        return replace(self, notes=(*notes, *self.notes)) if notes else self
 
     @property
     def data_hash(self) -> str:

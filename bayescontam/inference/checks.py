@@ -1,6 +1,6 @@
 """Checks of a fit as values, each with a sentence that says what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import product
@@ -157,6 +157,12 @@ def sampling_checks(
         f"{depth:,} of {transitions:,} trajectories were cut at the largest depth, which slows the"
         f" sampler down: tune for longer.{aside}",
     )  # fmt: skip
+
+
+def want_draws(checks: Iterable[Check]) -> bool:
+    """Return whether checks of the sampler want more draws, or a longer tuning."""
+    wanting = ("divergences", "R-hat of ", "Bulk ESS of ", "Tail ESS of ")
+    return any(c.outcome is not Outcome.PASSED and c.name.startswith(wanting) for c in checks)
 
 
 def _energy_check(sample_stats: xr.Dataset, limits: Thresholds, aside: str) -> Check:

@@ -11,12 +11,14 @@ import pymc as pm
 from numba.np.numpy_support import carray
 from nutpie import compile_pymc
 
+from bayescontam._progress import stage
+
 WRAPPERS = ("_make_c_logp_func", "_make_c_expand_func")
 """Functions of nutpie that wrap what PyTensor compiled for its sampler."""
 _lock = threading.Lock()
 
 
-def compile_model(model: pm.Model) -> compile_pymc.CompiledPyMCModel:
+def compile_model(model: pm.Model, progress: bool = False) -> compile_pymc.CompiledPyMCModel:
     """Compile a PyMC model for `nutpie.sample`.
 
     The same as ``nutpie.compile_pymc_model``, and the same draws. nutpie 0.16 copies gradients
@@ -25,7 +27,7 @@ def compile_model(model: pm.Model) -> compile_pymc.CompiledPyMCModel:
     (``benchmarks/test_compiling.py``). Its wrappers are therefore replaced, while it compiles, by
     some that copy in a loop. A nutpie without such wrappers compiles in its own way.
     """
-    with _lock, _copying_in_loops():
+    with stage(progress, "compiling the model"), _lock, _copying_in_loops():
         return compile_pymc.compile_pymc_model(model)
 
 

@@ -5,9 +5,9 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,7 @@ import xarray as xr
 
 from bayescontam._progress import stage
 from bayescontam._random import check_seed, fresh_seed, stream
+from bayescontam._types import FloatArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.dates import Dates
 from bayescontam.data.measures import Scale, unused_note
@@ -52,10 +53,11 @@ from bayescontam.inference.posterior import (
     draw_difficulties,
     stack_draws,
 )
-from bayescontam.inference.predictive import posterior_checks, prior_draws, with_own_effects
+from bayescontam.inference.predictive import posterior_checks, with_own_effects
 from bayescontam.inference.rebuilt import tasks_of
 from bayescontam.inference.result import FORMAT, Fit
-from bayescontam.inference.sampling import Engine, Sampling, sample
+from bayescontam.inference.reusable import CompiledModels, sample
+from bayescontam.inference.sampling import Engine, Sampling
 from bayescontam.inference.sensitivity import confounding_curves, log_prior, power_scaling
 from bayescontam.inference.stored import (
     Positions,
@@ -79,9 +81,6 @@ from bayescontam.model.terms import models_without_overlap
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec
 
-PRIOR_DRAWS, MIN_PRIOR_DRAWS = 2000, 500
-MOST_NUMBERS = 100_000_000
-"""Prior draws times responses; of larger tables fewer draws are made."""
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
@@ -97,6 +96,7 @@ class Options:
     smallest_effect: float = SMALLEST_EFFECT
     thresholds: Thresholds = field(default_factory=Thresholds)
     sampling: Sampling = field(default_factory=Sampling)
+    by_need: bool = False  # few draws, and more where checks of the sampler want them
     command: str = ""
     item_draws: int | None = None
     store_all: bool = False
@@ -121,9 +121,13 @@ class Options:
 
 
 def fit_responses(
-    responses: Responses, spec: ModelSpec, options: Options, progress: bool = False
+    responses: Responses,
+    spec: ModelSpec,
+    options: Options,
+    progress: bool = False,
+    models: CompiledModels | None = None,
 ) -> Fit:
-    """Fit a model spec to responses and judge the fit."""
+    """Fit a model spec to responses, by models compiled before if they are given; judge the fit."""
     started = time.perf_counter()
     if options.bootstrap:
         check_bootstrap(responses, spec)
@@ -133,11 +137,30 @@ def fit_responses(
     reference = None
     if built.design.contamination is not None:
         reference = reference_levels(options.reference, built.design)
+    models = models or CompiledModels(several=False)
+    for sampling in options.sampling.by_need() if options.by_need else [options.sampling]:
+        tried = replace(options, sampling=sampling)
+        fitted = _fitted(responses, built, reference, tried, models, started, progress)
+        if not checking.want_draws(fitted.checks()):
+            break
+    return fitted
+
+
+def _fitted(
+    responses: Responses,
+    built: BuiltModel,
+    reference: FloatArray | None,
+    options: Options,
+    models: CompiledModels,
+    started: float,
+    progress: bool,
+) -> Fit:
+    """Sample a posterior, and judge the draws."""
     seed = int(stream(options.seed, "sampler").integers(2**31))
-    posterior, sample_stats = sample(built, options.sampling, seed, progress)
+    posterior, sample_stats = sample(built, options.sampling, seed, progress, models)
     sampled = time.perf_counter()
     with stage(progress, "computing estimands and checks"):
-        judged, positions, own = _judged(posterior, built, options)
+        judged, positions, own = _judged(posterior, built, options, models)
         groups = {"posterior": posterior, "sample_stats": sample_stats} | judged
         tasks, notes = tasks_of(responses, built.design)
         groups |= stored_table(built.design, tasks)
@@ -174,7 +197,7 @@ def fit_responses(
 
 
 def _judged(
-    posterior: xr.Dataset, built: BuiltModel, options: Options
+    posterior: xr.Dataset, built: BuiltModel, options: Options, models: CompiledModels
 ) -> tuple[dict[str, xr.Dataset], Positions, OwnSlopes | None]:
     """Return all that follows from the draws by group, what is stored of it, and own slopes."""
     seed, cores = options.seed, options.sampling.cores
@@ -186,8 +209,7 @@ def _judged(
     chosen = options.reference, options.items
     groups = estimands(draws, built, shape, *chosen, stream(seed, "population"), options.population)
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
-    count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
-    prior, parameters = prior_draws(built, count, stream(seed, "prior"))
+    prior, parameters = models.prior(built, seed)
     before = estimands(prior, built, (1, len(prior)), *chosen, stream(seed, "prior population"))
     expected = posterior_checks(prior, built, stream(seed, "prior predictive"))
     predictive = posterior_checks(draws, built, stream(seed, "predictive"))
@@ -326,7 +348,7 @@ def fit(
     smallest_effect: float = SMALLEST_EFFECT,
     seed: int | None = None,
     engine: Engine = "nutpie",
-    draws: int = Sampling.draws,
+    draws: int | Literal["auto"] = Sampling.draws,
     tune: int = Sampling.tune,
     chains: int = Sampling.chains,
     cores: int | None = None,
@@ -336,6 +358,7 @@ def fit(
     store_all: bool = False,
     bootstrap: bool = False,
     thresholds: Thresholds | None = None,
+    models: CompiledModels | None = None,
     progress: bool = False,
     command: str = "",
 ) -> Fit:
@@ -389,7 +412,9 @@ def fit(
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
         Sampler. ``"numpyro"`` needs the extra ``jax``.
     draws, tune, chains : int
-        Draws stored of each chain (1,500), draws before those (700), and chains (4).
+        Draws stored of each chain (1,500), draws before those (700), and chains (4). With
+        ``draws="auto"`` chains have 400 draws after at most 400, then 1,500, then 4,500, until
+        the sampler's checks pass: no divergences, and R-hat and ESS as `thresholds` require.
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     target_accept : float, default 0.9
@@ -414,6 +439,10 @@ def fit(
         and the report have it. It needs a column ``contamination``, and single items.
     thresholds : Thresholds, optional
         What the checks require.
+    models : CompiledModels, optional
+        Models that were compiled before, which tables of one layout share: the same models,
+        benchmarks and items in the same order, and as many trials. This fit adds its own.
+        Used by the engine nutpie where difficulties are sampled. See `fit_many`.
     progress : bool, default False
         Whether to show progress.
     command : str, optional
@@ -453,7 +482,10 @@ def fit(
     )
     spec, table = choose_spec(model, table, clean, priors)
     cores = min(chains, usable_cores()) if cores is None else cores
-    sampling = Sampling(engine, draws, tune, chains, cores, target_accept, difficulties)
+    if isinstance(draws, str) and draws != AUTO:
+        raise UsageError(f"draws: got {draws!r}; allowed are a number or 'auto'")
+    most = Sampling.draws if isinstance(draws, str) else draws
+    sampling = Sampling(engine, most, tune, chains, cores, target_accept, difficulties)
     options = Options(
         seed=fresh_seed() if seed is None else seed,
         reference=reference,
@@ -463,9 +495,10 @@ def fit(
         smallest_effect=smallest_effect,
         thresholds=thresholds or Thresholds(),
         sampling=sampling,
+        by_need=draws == AUTO,
         command=command,
         item_draws=item_draws,
         store_all=store_all,
         bootstrap=bootstrap,
     )
-    return fit_responses(table, spec, options, progress)
+    return fit_responses(table, spec, options, progress, models)

@@ -1,25 +1,30 @@
 """Sample a model by nutpie, PyMC or NumPyro."""
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 import nutpie
 import pymc as pm
 import xarray as xr
+from nutpie.compile_pymc import CompiledPyMCModel
 
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage
 from bayescontam.errors import UsageError
 from bayescontam.inference.compiling import compile_model
-from bayescontam.model.build import BuiltModel
 from bayescontam.model.marginal import Difficulties
 from bayescontam.specs.base import suggest
 
 Engine = Literal["nutpie", "pymc", "numpyro"]
 MAX_DEPTH = 10
 """Largest tree depth of NUTS: the default of all three engines."""
+
+
+AUTO_DRAWS = (400, 1500, 4500)
+"""Draws of each chain that are made by need, one after the other until they suffice."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +58,23 @@ class Sampling:
                 f"target_accept: got {self.target_accept}; allowed is above 0 and below 1"
             )
 
-
-def sample(
-    built: BuiltModel, sampling: Sampling, seed: int, progress: bool
-) -> tuple[xr.Dataset, xr.Dataset]:
-    """Draw from the posterior of a built model spec; see `sample_model`."""
-    return sample_model(built.model, sampling, seed, progress)
+    def by_need(self) -> Iterator["Sampling"]:
+        """Yield this with few draws, then with more, as long as they do not suffice."""
+        for draws in AUTO_DRAWS:
+            yield replace(self, draws=draws, tune=min(self.tune, draws))
 
 
 def sample_model(
-    model: pm.Model, sampling: Sampling, seed: int, progress: bool
+    model: pm.Model,
+    sampling: Sampling,
+    seed: int,
+    progress: bool,
+    compiled: CompiledPyMCModel | None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
-    """Draw from the posterior of a PyMC model."""
+    """Draw from the posterior of a PyMC model, which may have been compiled for nutpie before."""
     if sampling.engine == "nutpie":
-        tree = _by_nutpie(model, sampling, seed, progress)
+        compiled = compiled or compile_model(model, progress)
+        tree = _by_nutpie(compiled, sampling, seed, progress)
     else:
         tree = _by_pymc(model, sampling, seed, progress)
     posterior = tree["posterior"].to_dataset()
@@ -74,10 +82,10 @@ def sample_model(
     return _named(posterior), _statistics(tree["sample_stats"].to_dataset())
 
 
-def _by_nutpie(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:
-    """Compile and draw as `pm.sample` does, whose table of progress goes to the output."""
-    with stage(progress, "compiling the model"):
-        compiled = compile_model(model)
+def _by_nutpie(
+    compiled: CompiledPyMCModel, sampling: Sampling, seed: int, progress: bool
+) -> xr.DataTree:
+    """Draw as `pm.sample` does, whose table of progress goes to the output."""
     total = sampling.chains * (sampling.tune + sampling.draws)
     diverging, done = 0, 0
 

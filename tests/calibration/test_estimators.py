@@ -10,7 +10,6 @@ from bayescontam.calibration.estimators import (
     NutpieSampler,
     PyMCSampler,
     RebuiltSampler,
-    ReusableModel,
     SampledDraws,
     Sampler,
     engine_of,
@@ -18,6 +17,7 @@ from bayescontam.calibration.estimators import (
 )
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
+from bayescontam.inference.reusable import ReusableModel
 from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build_design
 from bayescontam.model.design import make_design

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -156,10 +155,10 @@ def engine_returns(monkeypatch: pytest.MonkeyPatch, x: np.ndarray) -> Callable[[
     statistics = {name: (("chain", "draw"), np.zeros(x.shape)) for name in names}
     groups = {"posterior": xr.Dataset({"x": (("chain", "draw"), x)})}
     tree = xr.DataTree.from_dict(groups | {"sample_stats": xr.Dataset(statistics)})
-    monkeypatch.setattr(engines, "compile_model", lambda _: None)
+    monkeypatch.setattr(engines, "compile_model", lambda *_: None)
     monkeypatch.setattr(engines.nutpie, "sample", lambda *_, **__: tree)
-    built: Any = SimpleNamespace(model=None)
-    return lambda draws: engines.sample(built, engines.Sampling(draws=draws), 1, progress=False)
+    model: Any = None
+    return lambda draws: engines.sample_model(model, engines.Sampling(draws=draws), 1, False)
 
 
 def test_whole_chains_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ CURVE = FILES / "curve.nc.xz"
 
 SAMPLER, PRIOR_DRAWS = (
     "bayescontam.inference.pipeline.sample",
-    "bayescontam.inference.pipeline.PRIOR_DRAWS",
+    "bayescontam.inference.reusable.PRIOR_DRAWS",
 )
 """What fits call to draw from a posterior, and how many draws of the prior they make."""
 OPTIONS: dict[str, Any] = {

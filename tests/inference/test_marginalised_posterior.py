@@ -5,7 +5,7 @@ import pytest
 
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import draw_difficulties, expand_to_items, stack_draws
-from bayescontam.inference.sampling import Sampling, sample
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import convergence
 from tests.support.marginal_likelihoods import built_of, spec_of, table
 
@@ -18,7 +18,7 @@ def figures(difficulties: str) -> dict[str, np.ndarray]:
     """Return draws of parameters, items and estimands, each (chain, draw, …)."""
     built = built_of(spec_of("hierarchical"), table(models=3, items=(40,)), difficulties)
     sampling = Sampling(draws=DRAWS, tune=1000, chains=CHAINS, cores=1)
-    posterior, stats = sample(built, sampling, 4, progress=False)
+    posterior, stats = sample_model(built.model, sampling, 4, progress=False)
     assert int(stats["diverging"].sum()) == 0
     draws = draw_difficulties(
         stack_draws(posterior, built.design), built.lattice, np.random.default_rng(5)

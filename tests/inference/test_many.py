@@ -1,0 +1,193 @@
+"""Many tables are fitted with one compilation for each layout."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayescontam
+from bayescontam import CompiledModels, Fit, Fits, fit_many
+from bayescontam.errors import UsageError
+from bayescontam.inference import reusable, sampling
+from bayescontam.inference.reusable import same
+from bayescontam.model.build import build
+from bayescontam.model.design import Design
+from bayescontam.specs.registry import load_model
+
+OPTIONS: dict[str, Any] = {"seed": 4, "draws": 500, "tune": 300, "chains": 2, "cores": 1}
+MODEL = "single"
+
+
+def week(seed: int, items: int = 30, steeper: float = 1.0, prefix: str = "q") -> pd.DataFrame:
+    """Return responses of two models; `steeper` stretches contaminations."""
+    rng = np.random.default_rng(seed)
+    item = [f"{prefix}{k}" for k in range(items)]
+    table = pd.DataFrame(
+        {"model": np.repeat(["m", "n"], items), "benchmark": "b", "item": item * 2}
+    )
+    dose = np.tile(np.linspace(0.05, 0.6, items) * steeper, 2)
+    correct = (rng.random(2 * items) < 0.3 + 0.5 * dose).astype(int)
+    return table.assign(correct=correct, contamination=dose.round(4))
+
+
+TABLES = {
+    "first": week(1),
+    "same layout": week(2, prefix="r"),
+    "other doses": week(3, steeper=1.5),
+    "first doses": week(4),
+    "other layout": week(5, items=25),
+}
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[tuple[Fits, list[str]]]:
+    """Fit all tables, and list what was compiled: counts alone, or doses too, as data."""
+    compiled: list[str] = []
+
+    def counted(model: Any, progress: bool = False) -> Any:
+        compiled.append("doses" if "dose" in {v.name for v in model.data_vars} else "counts")
+        return original(model, progress)
+
+    original = reusable.compile_model
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reusable, "compile_model", counted)
+        yield fit_many(TABLES, "week", MODEL, **OPTIONS), compiled
+
+
+def test_each_layout_is_compiled_once(made: tuple[Fits, list[str]]) -> None:
+    assert made[1] == ["counts", "doses", "counts"]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_fits_are_those_of_the_table_alone(made: tuple[Fits, list[str]], name: str) -> None:
+    own = bayescontam.fit(TABLES[name], MODEL, **OPTIONS)
+    many = made[0][name]
+    one, other = (
+        each.estimands().query("quantity != 'rank' and quantity != 'p_best'")
+        for each in (own, many)
+    )
+    assert one["model"].tolist() == other["model"].tolist()
+    error = np.hypot(one["sd"] / np.sqrt(one["ess_bulk"]), other["sd"] / np.sqrt(other["ess_bulk"]))
+    # 5.5 standard errors in each of 20 comparisons: a false alarm in less than one of 10⁵ runs.
+    assert (np.abs(one["mean"].to_numpy() - other["mean"].to_numpy()) < 5.5 * error + 1e-12).all()
+    np.testing.assert_allclose(one["sd"].to_numpy(), other["sd"].to_numpy(), rtol=0.3)
+    assert many.record["data"]["hash"] == own.record["data"]["hash"]
+    assert many.record["seed"] == 4
+
+
+def test_fits_have_labels_of_their_own(made: tuple[Fits, list[str]]) -> None:
+    groups = made[0]["same layout"].data.children.values()
+    items = [group["item"].to_numpy() for group in groups if "item" in group.coords]
+    assert items
+    assert {str(name)[0] for name in np.concatenate(items)} == {"r"}
+
+
+def test_tables_of_all_fits(made: tuple[Fits, list[str]]) -> None:
+    fits = made[0]
+    assert list(fits) == list(TABLES)
+    assert fits.summary()["week"].tolist() == [name for name in TABLES for _ in "mn"]
+    overview = fits.overview()
+    assert overview["week"].tolist() == list(TABLES)
+    assert overview["responses"].tolist() == [60, 60, 60, 60, 50]
+    assert (overview.iloc[:, 6:].sum(axis=1) == 2).all()
+
+
+def test_a_model_is_given_again_where_only_counts_differ() -> None:
+    spec = load_model(MODEL)
+    built = [
+        build(spec, bayescontam.Responses.from_frame(TABLES[n])) for n in ("first", "first doses")
+    ]
+    models = CompiledModels()
+    first, second = (models.of(each) for each in built)
+    assert first.compiled_logp_func is second.compiled_logp_func
+    assert models.prior(built[0], 1) is models.prior(built[1], 1)
+    assert models.prior(built[0], 2) is not models.prior(built[0], 1)
+
+
+def test_fields_that_may_differ_are_fields_of_designs() -> None:
+    assert {field.name for field in fields(Design)} >= reusable._DOSES
+
+
+def test_designs_are_compared_by_all_other_fields() -> None:
+    spec = load_model(MODEL)
+    tables = [TABLES["first"], TABLES["first"].assign(item=lambda t: t["item"] + "x"), week(1, 25)]
+    one, renamed, shorter = (
+        build(spec, bayescontam.Responses.from_frame(table)).design for table in tables
+    )
+    assert not same(one, renamed)
+    assert same(one, renamed, {"items", "centring"})
+    assert not same(one, shorter, reusable._DOSES)
+
+
+def test_a_folder_of_fits_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, tables = tmp_path / "fits", {n: TABLES[n] for n in ("first", "same layout")}
+    fitted: list[str] = []
+
+    def stopping(table: Any, *_: Any, **options: Any) -> Fit:
+        name = next(n for n, t in tables.items() if len(t) == len(table.frame)
+                    and t["correct"].tolist() == table.frame["n_correct"].tolist())  # fmt: skip
+        if name in stop:
+            raise KeyboardInterrupt
+        fitted.append(name)
+        return original(table, *_, **options)
+
+    original = fit_many.__globals__["fit"]
+    monkeypatch.setitem(fit_many.__globals__, "fit", stopping)
+    options = OPTIONS | {"draws": 100, "tune": 100}
+    stop = {"same layout"}
+    with pytest.raises(KeyboardInterrupt):
+        fit_many(tables, "week", "ability", folder=folder, **options)
+    assert sorted(p.name for p in folder.glob("*")) == [".lock", "first.nc", "fits.json"]
+    stop = set()
+    fit_many(tables, "week", "ability", folder=folder, **options)
+    assert fitted == ["first", "same layout"]
+    fits = fit_many(tables, "week", "ability", folder=folder, **options)
+    assert fitted == ["first", "same layout"]
+    assert fits["first"].record["seed"] == 4
+    tables = {"first": TABLES["first"], "same layout": TABLES["first doses"], "third": week(8)}
+    fit_many(tables, "week", "ability", folder=folder, **options)
+    assert fitted == ["first", "same layout", "same layout", "third"]
+    with pytest.raises(UsageError, match="its fits were made with another 'draws'; choose"):
+        fit_many(tables, "week", "ability", folder=folder, **options | {"draws": 101})
+
+
+@pytest.mark.parametrize(
+    ("tables", "each", "message"),
+    [
+        ({}, None, "got no tables; at least one is needed"),
+        (week(1), None, "each: name the column that the table is split by"),
+        (week(1).assign(night="a"), "nights", "has no column 'nights'"),
+    ],
+)
+def test_what_cannot_be_fitted(tables: Any, each: str | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        fit_many(tables, each, MODEL, **OPTIONS)
+
+
+def test_errors_name_the_table() -> None:
+    alone = {"first": week(1).drop(columns="contamination")}
+    with pytest.raises(bayescontam.errors.BayescontamError, match="first"):
+        fit_many(alone, "week", "hierarchical", **OPTIONS | {"reference": "most"})
+
+
+class TestDrawsByNeed:
+    """Few draws, and more where checks of the sampler want them."""
+
+    def test_few_suffice(self) -> None:
+        fitted = bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto")
+        assert fitted.record["sampling"]["draws"] in (400, 1500)
+        assert not any(c.outcome == "failed" for c in fitted.checks())
+
+    def test_more_are_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sampling, "AUTO_DRAWS", (30, 600))
+        fitted = bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto", chains=4)
+        assert fitted.record["sampling"] | {"draws": 600, "tune": 600} == fitted.record["sampling"]
+        assert fitted.data["posterior"].sizes["draw"] == 600
+
+    def test_other_words_are_refused(self) -> None:
+        with pytest.raises(UsageError, match="draws: got 'many'; allowed are a number or 'auto'"):
+            bayescontam.fit(TABLES["first"], "ability", draws="many")  # type: ignore[arg-type]
