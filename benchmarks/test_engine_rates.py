@@ -74,7 +74,7 @@ def test_seconds_and_effective_draws_of_a_simulation() -> None:
     print()
     results = {name: run(name) for name in CONTESTANTS}
     print(table(results))
-    # Guards against collapse, far from the goals: docs/performance.md has the ratios.
+    # Guards against collapse, far from the goals: docs/reference/performance.md has the ratios.
     assert seconds(results[DEFAULT]) > 2 * later(results["nutpie"])
     assert seconds(results[DEFAULT]) > 4 * later(results["jax"])
     assert np.median(results["jax"]["ess"]) > np.median(results[DEFAULT]["ess"]) / 2

@@ -53,7 +53,7 @@ def test_fifty_thousand_responses() -> None:
     for compilation in (True, False):
         ratio = to_400(results["Bambi"], compilation) / to_400(results["marginalised"], compilation)
         print(f"Bambi / ours, {'with' if compilation else 'without'} compilation: {ratio:.1f}")
-        assert ratio > 1  # far below the goal of 5, which docs/performance.md describes
+        assert ratio > 1  # far below the goal of 5, which docs/reference/performance.md describes
     other = run("py-irt")
     if other is None:
         print("py-irt: not run; set BAYESCONTAM_PY_IRT to its command")

@@ -44,7 +44,7 @@ def test_time_to_four_hundred_effective_draws():
             results[name, heat] = run(name, cache)
         shutil.rmtree(cache)
     print(table(results))
-    # Guards against collapse, far from the goals: docs/performance.md has the ratios.
+    # Guards against collapse, far from the goals: docs/reference/performance.md has the ratios.
     for heat in ("cold", "warm"):
         ours = results["bayescontam", heat]
         assert seconds(results["plain PyMC", heat], True) > 3 * seconds(ours, True)

@@ -198,7 +198,8 @@ def test_planted_programming_tasks(tmp_path: Path) -> None:
     reports = compared(scan, pairs, 1)
     for of, report in reports.items():
         show(f"programming tasks, {of}", report)
-    # That the judge is better is not shown here (docs/judging.md); it is no worse on verdicts.
+    # That the judge is better is not shown here (docs/howto/automatic-judges.md); it is no
+    # worse on verdicts.
     assert reports["verdicts"]["differences"]["judge - cosine alone"]["log_loss"]["low"] < 0
 
 

@@ -1,7 +1,8 @@
-"""What the documentation names exists: commands, options, modules, public names, files."""
+"""What the documentation names exists: commands, options, names, files, pages, headings."""
 
 import ast
 import importlib
+import os
 import re
 import shlex
 from pathlib import Path
@@ -13,13 +14,29 @@ import typer.main
 from bayescontam.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-PAGES.remove(ROOT / "CHANGELOG.md")  # names what earlier versions had
+DOCS = ROOT / "docs"
+WRITTEN = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if page.relative_to(DOCS).parts[0] not in ("_build", "gallery", "generated")
+)
+"""Pages of the documentation that are written by hand."""
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *WRITTEN]  # no page of what there was
+LONGEST = 250
+"""Lines of a page: a longer one has a second concept."""
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _DOTTED = re.compile(r"(?<![\w/.-])bayescontam(?:\.[A-Za-z_]\w*)+")
+_LINK = re.compile(r"(?<!!)\]\(([^)\s]+)\)")
+_PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
+_TOCTREE = re.compile(r"^```{toctree}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(
     r"`((?:bayescontam|tests|benchmarks|studies|models|curves|tools)/[\w./-]+\.\w+)`"
 )
+
+
+def path_of(page: Path) -> str:
+    """Return where a page is, from the root of the project."""
+    return str(page.relative_to(ROOT))
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -34,6 +51,33 @@ def commands(page: Path) -> list[list[str]]:
     lines += re.findall(r"(?<!`)`(bayescontam [^`…]+)`", page.read_text(encoding="utf-8"))
     found = [line for line in lines if line.startswith("bayescontam ")]
     return [shlex.split(re.split(r"\s[|>;&]", line)[0], comments=True)[1:] for line in found]
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without its code blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings to the third level, as MyST and GitHub make them."""
+    titles = re.findall(r"^#{1,3} (.+)$", prose(page), re.MULTILINE)
+    names = [re.sub(r"[^\w\- ]", "", title.strip().lower().replace(" ", "-")) for title in titles]
+    return {
+        name if not names[:k].count(name) else f"{name}-{names[:k].count(name)}"
+        for k, name in enumerate(names)
+    }
+
+
+def entries(page: Path) -> list[str]:
+    """Return the pages that the toctrees of a page name, as paths from the documentation."""
+    lines = [
+        line
+        for block in _TOCTREE.findall(page.read_text(encoding="utf-8"))
+        for line in block.splitlines()
+        if line and not line.startswith(":")
+    ]
+    folder = page.parent
+    return [os.path.normpath((folder / line).relative_to(DOCS, walk_up=True)) for line in lines]
 
 
 def imports(code: str) -> list[tuple[str, str]]:
@@ -58,7 +102,7 @@ def resolve(dotted: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=path_of)
 def test_what_a_page_names_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     wrong = []
@@ -81,7 +125,7 @@ def test_files_of_the_architecture_exist() -> None:
     assert [name for name, both in places.items() if not any(p.exists() for p in both)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=path_of)
 def test_programs_of_a_page_import_what_exists(page: Path) -> None:
     for module, name in [
         found for kind, code in blocks(page) if kind == "python" for found in imports(code)
@@ -90,7 +134,7 @@ def test_programs_of_a_page_import_what_exists(page: Path) -> None:
         importlib.import_module(module)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=path_of)
 def test_commands_of_a_page_have_their_options(page: Path) -> None:
     for words in commands(page):
         command: Any = typer.main.get_command(app)
@@ -106,6 +150,39 @@ def test_commands_of_a_page_have_their_options(page: Path) -> None:
         options |= {"--help", "-h"}
         given = {word.split("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
         assert given <= options, f"{page.name}: {shlex.join(words)}: no {given - options}"
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=path_of)
+def test_a_page_is_short(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) < LONGEST
+
+
+@pytest.mark.parametrize("page", PAGES, ids=path_of)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for link in _LINK.findall(prose(page)):
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        if ":" in link or target.is_relative_to(DOCS / "generated"):  # pages of the build
+            continue
+        found = target.exists() and (not anchor or anchor in anchors(target))
+        wrong += [] if found else [link]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=path_of)
+def test_pictures_of_a_page_exist_and_have_words(page: Path) -> None:
+    for words, file in _PICTURE.findall(prose(page)):
+        target = (page.parent / file).resolve()
+        assert words, file
+        assert target.is_relative_to(DOCS / "generated") or target.exists(), file
+
+
+def test_every_page_is_in_a_toctree() -> None:
+    listed = [name for page in WRITTEN for name in entries(page)]
+    assert [name for name in listed if listed.count(name) > 1] == []
+    names = {str(page.relative_to(DOCS).with_suffix("")) for page in WRITTEN}
+    assert names - set(listed) == {"index"}
 
 
 def test_the_pages_show_commands() -> None:

@@ -268,7 +268,8 @@ def detect_concepts(tasks: ArcTasks | str | os.PathLike[str]) -> pd.DataFrame:
 
     A concept is detected if its predicate holds for every demonstration of a task. The predicates
     state what happens between input and output (or what the grids show), not what a person would
-    call the idea of a task; docs/arc.md has how often they agree with ConceptARC's groups.
+    call the idea of a task; docs/howto/concept-exposure.md has how often they agree with
+    ConceptARC's groups.
 
     Parameters
     ----------

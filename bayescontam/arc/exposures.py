@@ -207,7 +207,7 @@ def impute_contamination(
     References
     ----------
     The formula is that of the paper on knowledge-dependent overfitting on ARC-AGI that
-    docs/studies.md cites.
+    docs/explanation/published-studies.md cites.
 
     Examples
     --------

@@ -114,7 +114,8 @@ AGREEMENT = {
     ("extraction of an object", "ExtractObjects"): (1, 3), ("enclosure", "InsideOutside"): (5, 34),
     ("enclosure", "FilledNotFilled"): (4, 34), ("cleaning", "CleanUp"): (0, 3),
 }  # fmt: skip
-"""The table of docs/arc.md: tasks of the group, and all of the 160, on which a predicate holds."""
+"""The table of docs/howto/concept-exposure.md: tasks of the group, and all of the 160, on which a
+predicate holds."""
 
 
 def test_agreement_with_the_groups_of_conceptarc() -> None:
