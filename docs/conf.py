@@ -1,11 +1,15 @@
 """Settings of the documentation. Nothing is fetched from the network."""
 
+import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
+
+sys.path.insert(0, str(Path(__file__).parent))  # figures.py stands beside this file
+from figures import write_figures
 
 from bayescontam.report.model_page import write_spec_pages
 from bayescontam.specs.lab import lab_keys_page
@@ -46,6 +50,8 @@ numpydoc_validation_checks = {
 highlight_language = "text"  # blocks of Python say so
 html_math_renderer = "mathml"
 html_sidebars = {"*": []}  # pages at the top have nothing below them
+html_static_path = ["_static"]
+html_css_files = ["figures.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "bayescontam"
 html_theme_options = {
@@ -69,6 +75,7 @@ def _block(writer: Any, node: Any) -> None:
 
 def _write_pages(app: Any) -> None:
     write_spec_pages(Path(app.srcdir, "generated", "models"))
+    write_figures(Path(app.srcdir, "generated", "figures"))
     for name, text in {"study-keys": study_keys_page(), "lab-keys": lab_keys_page()}.items():
         page = Path(app.srcdir, "generated", f"{name}.md")
         if not page.exists() or page.read_text(encoding="utf-8") != text:
@@ -76,6 +83,6 @@ def _write_pages(app: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    """Write pages of model specs and of keys; formulas as MathML, which needs no script."""
+    """Write pages of specs and keys, and figures; formulas as MathML, which needs no script."""
     app.connect("builder-inited", _write_pages)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import os
 import re
 import shlex
@@ -28,6 +29,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _DOTTED = re.compile(r"(?<![\w/.-])bayescontam(?:\.[A-Za-z_]\w*)+")
 _LINK = re.compile(r"(?<!!)\]\(([^)\s]+)\)")
 _PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
+_FIGURE = re.compile(r"^```{figure} \S*generated/figures/([\w-]+)\.svg\n:alt: (.+)$", re.MULTILINE)
 _TOCTREE = re.compile(r"^```{toctree}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PATH = re.compile(
     r"`((?:bayescontam|tests|benchmarks|studies|models|curves|tools)/[\w./-]+\.\w+)`"
@@ -73,7 +75,7 @@ def entries(page: Path) -> list[str]:
     lines = [
         line
         for block in _TOCTREE.findall(page.read_text(encoding="utf-8"))
-        for line in block.splitlines()
+        for line in re.sub(r"^.*<(.+)>$", r"\1", block, flags=re.MULTILINE).splitlines()
         if line and not line.startswith(":")
     ]
     folder = page.parent
@@ -176,6 +178,19 @@ def test_pictures_of_a_page_exist_and_have_words(page: Path) -> None:
         target = (page.parent / file).resolve()
         assert words, file
         assert target.is_relative_to(DOCS / "generated") or target.exists(), file
+
+
+def test_figures_are_drawn_and_have_words(tmp_path: Path) -> None:
+    shown = [found for page in WRITTEN for found in _FIGURE.findall(page.read_text("utf-8"))]
+    assert all(len(words) > 80 for _, words in shown)
+    spec = importlib.util.spec_from_file_location("figures", DOCS / "figures.py")
+    figures: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(figures)  # type: ignore[union-attr]
+    files = figures.write_figures(tmp_path)
+    assert sorted(name for name, _ in shown) == sorted(path.stem for path in files)
+    first = [path.stat().st_mtime_ns for path in files]
+    again = figures.write_figures(tmp_path)
+    assert [path.stat().st_mtime_ns for path in again] == first  # drawn alike: pages stay built
 
 
 def test_every_page_is_in_a_toctree() -> None:
