@@ -188,10 +188,11 @@ def _energy_check(sample_stats: xr.Dataset, limits: Thresholds, aside: str) -> C
 
 def _rows(summary: pd.DataFrame) -> pd.DataFrame:
     dims = list(summary.columns[: summary.columns.get_loc("quantity")])
-    rows = summary[[*dims, "quantity"]].to_dict("records")
+    # Of an estimand of a benchmark the concept is blank, or missing where tables were joined.
+    labels = summary[dims].astype(object).where(summary[dims].notna() & (summary[dims] != ""))
     names = [
-        in_words(str(row["quantity"]), {str(d): row[d] for d in dims if row[d] != ""})
-        for row in rows
+        in_words(str(quantity), {str(d): label for d, label in row.items() if pd.notna(label)})
+        for quantity, row in zip(summary["quantity"], labels.to_dict("records"), strict=True)
     ]
     return summary[["ess_bulk", "ess_tail", "r_hat"]].set_axis(names)
 

@@ -34,6 +34,15 @@ def summary(**changes: float) -> pd.DataFrame:
     return pd.DataFrame([row | changes])
 
 
+def by_concept() -> pd.DataFrame:
+    """Return a row of a benchmark, and one of a concept that has none."""
+    own = summary(r_hat=1.02).drop(columns="benchmark")
+    own.insert(1, "concept", "same")
+    found = pd.concat([summary(), own], ignore_index=True)
+    return found[["model", "benchmark", "concept", *found.columns.difference(
+        ["model", "benchmark", "concept"], sort=False)]]  # fmt: skip
+
+
 def sampling(
     posterior=None,
     limits=Thresholds(),  # noqa: B008
@@ -74,6 +83,7 @@ def drifting() -> np.ndarray:
     [
         ("divergences", {"diverging": np.eye(4, 500, dtype=bool)}, "4 of 2,000 transitions"),
         ("R-hat of estimands", {"rows": summary(r_hat=1.02)}, r"the accuracy of m on b \(R-hat"),
+        ("R-hat of estimands", {"rows": by_concept()}, r"accuracy of m on same \(R-hat"),
         ("Bulk ESS of estimands", {"rows": summary(ess_bulk=399)}, r"Too few.*\(ESS 399\)"),
         ("Tail ESS of estimands", {"rows": summary(ess_tail=399)}, "Too few"),
         ("E-BFMI", {"energy": RNG.normal(size=(4, 500)).cumsum(axis=1)}, "hardly mix"),
