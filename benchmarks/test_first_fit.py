@@ -1,0 +1,69 @@
+"""From the shell to the shell: the first fit of a table, and a later one, beside Bambi.
+
+Run by ``make bench``. A cold cache of PyTensor is that of a new installation. The contestant is a
+script that reads the same CSV and fits the closest formula of Bambi with nutpie; it computes no
+estimands and no checks. Processor time counts all cores, wall-clock time two.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.support.simulated_responses import simulate
+
+BAMBI = """
+import sys
+import bambi as bmb, pandas as pd
+table = pd.read_csv(sys.argv[1])
+table["dose"] = table["contamination"] - table.groupby("benchmark")["contamination"].transform("mean")
+table["cell"] = table["model"] + "/" + table["benchmark"]
+formula = "correct ~ 0 + benchmark + dose + (1 + dose | model) + (1 + dose | cell) + (1 | item)"
+model = bmb.Model(formula, table, family="bernoulli")
+model.fit(draws=1500, tune=700, chains=4, cores=2, inference_method="nutpie", progressbar=False)
+"""
+SIZES = {"500 responses": (5, 50), "6,400 responses": (8, 400)}
+
+
+def seconds(command: list[str], cache: Path) -> tuple[float, float]:
+    """Return wall-clock and processor seconds of a command."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    flags = os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={cache}", "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, capture_output=True, env=flags)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - start, used
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_from_the_shell_to_the_shell(tmp_path: Path) -> None:
+    rows, fit = [], [sys.executable, "-m", "bayescontam", "fit"]
+    for size, (models, items) in SIZES.items():
+        table = tmp_path / f"{items}.csv"
+        frame = simulate(seed=1, models=models, items=items).responses
+        frame.rename(columns={"n_correct": "correct"}).drop(columns="n_trials").to_csv(
+            table, index=False
+        )
+        contestants = {
+            "fit": [*fit, str(table), "-m", "hierarchical", "-o", str(tmp_path / "a.nc"), "--quiet"],
+            "fit --draws auto": [*fit, str(table), "-m", "hierarchical", "-o",
+                                 str(tmp_path / "b.nc"), "--quiet", "--draws", "auto"],
+            "Bambi": [sys.executable, "-c", BAMBI, str(table)],
+        }  # fmt: skip
+        for name, command in contestants.items():
+            for state in ("cold", "warm"):
+                wall, used = seconds(command, tmp_path / f"{name} {size}")
+                rows.append((size, name, state, round(wall, 1), round(used, 1)))
+                print(*rows[-1], flush=True)
+    found = pd.DataFrame(rows, columns=["size", "contestant", "cache", "wall s", "processor s"])
+    by = found.set_index(["size", "cache", "contestant"])["processor s"].unstack()
+    print(
+        by.assign(ratio=by["Bambi"] / by["fit"], auto=by["Bambi"] / by["fit --draws auto"]).round(2)
+    )
+    assert (by["Bambi"] > 0).all()
