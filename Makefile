@@ -90,9 +90,10 @@ $(DEV): $(CORE)
 	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates,arc]' || $(SET_UP_FAILED)
 	@touch $@
 
-$(DOCS): $(CORE)
+# An example of the gallery scans a corpus.
+$(DOCS): $(SCAN)
 	@echo "Installing the tools for the documentation (once) ..."
-	@$(PIP_INSTALL) -e '.[docs]' || $(SET_UP_FAILED)
+	@$(PIP_INSTALL) -e '.[docs,scan]' || $(SET_UP_FAILED)
 	@touch $@
 
 $(BENCH): $(DEV)

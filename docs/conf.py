@@ -15,6 +15,9 @@ from bayescontam.report.model_page import write_spec_pages
 from bayescontam.specs.lab import lab_keys_page
 from bayescontam.specs.study import study_keys_page
 
+# Sphinx imports what the gallery's settings name from here.
+sys.path.insert(0, str(Path(__file__).parent))
+
 project = "bayescontam"
 author = "the bayescontam contributors"
 copyright = author
@@ -26,9 +29,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "gallery"]  # pages of gallery/ stand in generated/
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -45,6 +49,21 @@ numpydoc_validation_checks = {
     "PR03",  # parameters in the wrong order
     "SS02",  # summary starts with a capital
     "SS03",  # summary ends with a full stop
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": r"\.py$",  # run every script
+    "within_subsection_order": "gallery_style.GalleryOrder",
+    "image_scrapers": ("gallery_style.draw_twice",),
+    "reset_modules": ("gallery_style.start_clean",),
+    "reset_modules_order": "both",
+    "capture_repr": (),  # pages show what scripts print
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "write_computation_times": False,
 }
 
 highlight_language = "text"  # blocks of Python say so
