@@ -32,7 +32,14 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "gallery"]  # pages of gallery/ stand in generated/
+html_static_path = ["_static"]
+html_css_files = ["gallery.css"]
+exclude_patterns = [
+    "_build",
+    "_static",
+    "_templates",
+    "gallery",
+]  # pages of gallery/ stand in generated/
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -76,7 +83,8 @@ html_title = "bayescontam"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # Lines of code need the width of the page.
+    "secondary_sidebar_items": {"**": ["page-toc"], "generated/gallery/*": []},
 }
 
 

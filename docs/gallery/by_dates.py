@@ -2,25 +2,25 @@
 LiveCodeBench by dates
 ======================
 
-`LiveCodeBench <https://arxiv.org/abs/2403.07974>`__ collects programming problems with the day on
-which each was published, and models have a date up to which their training data go. A problem that
-was published after that date cannot have been in the training data. Which score would a model have
-had if all problems were new to it? And do estimates made from dates predict what models do on
-problems that were published later?
+`LiveCodeBench <https://arxiv.org/abs/2403.07974>`__ collects programming problems with
+the day on which each was published, and models have a date up to which their training
+data go. A problem that was published after that date cannot have been in the training
+data. Which score would a model have had if all problems were new to it? And do
+estimates made from dates predict what models do on problems that were published later?
 
-The table of LiveCodeBench does not ship with the package, so this page generates one of the same
-structure: problems of a year, models of different cutoffs, and some models whose training data end
-before all problems. Its numbers are made up, and it has one program for each model and problem,
-where LiveCodeBench has up to ten.
+The table of LiveCodeBench does not ship with the package, so this page generates one of
+the same structure: problems of a year, models of different cutoffs, and some models
+whose training data end before all problems. Its numbers are made up, and it has one
+program for each model and problem, where LiveCodeBench has up to ten.
 """
 
 # %%
 # The table
 # ---------
 #
-# Problems of twelve months; four models whose data end before the first of them, and four whose
-# data end in between. Old problems are easier than new ones here, so that "the score falls after
-# the cutoff" alone would not show contamination.
+# Problems of twelve months; four models whose data end before the first of them, and
+# four whose data end in between. Old problems are easier than new ones here, so that
+# "the score falls after the cutoff" alone would not show contamination.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,7 +30,8 @@ import bayescontam as bc
 
 rng = np.random.default_rng(5)
 problems = pd.DataFrame({"item": [f"problem {number}" for number in range(200)]})
-problems["released"] = pd.date_range("2023-05-05", "2024-04-25", periods=200).normalize()
+days = pd.date_range("2023-05-05", "2024-04-25", periods=200)
+problems["released"] = days.normalize()
 difficulty = rng.normal(np.linspace(-0.5, 0.5, 200), 1.5)
 
 cutoffs = {
@@ -55,8 +56,8 @@ print(table.iloc[[0, 1, -2, -1]].to_string(index=False))
 # Hold out what is known to be clean
 # ----------------------------------
 #
-# For the newer models, half of the problems after all cutoffs are held out. Their accuracy there
-# is the truth that estimates are compared with.
+# For the newer models, half of the problems after all cutoffs are held out. Their
+# accuracy there is the truth that estimates are compared with.
 
 newest = problems["item"][problems["released"] > max(cutoffs.values())]
 out = set(rng.choice(newest, len(newest) // 2, replace=False))
@@ -68,11 +69,11 @@ print(held_out.sum(), "responses are held out,", (~held_out).sum(), "are fitted"
 # The fit
 # -------
 #
-# ``fit`` recognises the columns ``released`` and ``cutoff``: contamination is 1 for problems that
-# were released on or before a model's cutoff, and models whose cutoff precedes all problems are
-# clean. The model spec ``anchored`` takes from the clean models how difficult the older problems
-# are. One key of it is changed: which responses are missing was drawn at random, so that it informs
-# on nothing.
+# ``fit`` recognises the columns ``released`` and ``cutoff``: contamination is 1 for
+# problems that were released on or before a model's cutoff, and models whose cutoff
+# precedes all problems are clean. The model spec ``anchored`` takes from the clean
+# models how difficult the older problems are. One key of it is changed: which responses
+# are missing was drawn at random, so that it informs on nothing.
 
 spec = bc.load_model("anchored").model_dump()
 spec["difficulty"]["selection"] = "ignored"
@@ -81,18 +82,18 @@ checks = fit.checks()
 for check in checks:
     if check.outcome is not bc.Outcome.PASSED:
         print(f"{check.name}: {check.outcome.value}: {check.sentence}")
-print(
-    sum(check.outcome is bc.Outcome.PASSED for check in checks), "of", len(checks), "checks passed"
-)
+passed = sum(check.outcome is bc.Outcome.PASSED for check in checks)
+print(f"{passed} of {len(checks)} checks passed")
 
 # %%
 # Estimates beside the problems held out
 # --------------------------------------
 #
-# Raw accuracy is over all problems that were fitted. ``genuine`` is the estimated accuracy on the
-# same problems without what those before the cutoff add. Accuracy on the problems held out is over
-# few problems of one part of the year, which are harder than the average: before it is compared,
-# every column is taken relative to the mean of the clean models on the same problems.
+# Raw accuracy is over the problems that were fitted. ``genuine`` is the estimated
+# accuracy on all problems, without what those before the cutoff add. Accuracy on the
+# problems held out is over problems of one part of the year, which are harder than the
+# average. So every column is taken relative to the mean of the clean models on the same
+# problems.
 
 clean = table[~newer].groupby("item")["correct"].mean()
 summary = fit.summary().set_index("model")
@@ -100,7 +101,7 @@ summary = summary[summary.index.str.startswith("newer")]
 solved = table[held_out].groupby("model")["correct"]
 every = clean.mean()
 columns = {
-    "raw": summary["raw_accuracy"] - every,
+    "raw": summary["raw_accuracy"] - clean.drop(sorted(out)).mean(),
     "genuine": summary["genuine_ability_direct"] - every,
     "low": summary["genuine_ability_direct_low"] - every,
     "high": summary["genuine_ability_direct_high"] - every,
@@ -111,16 +112,15 @@ beside = pd.DataFrame(columns)
 print(f"accuracy minus that of clean models on the same problems ({len(out)} held out)")
 print(beside.round(3).to_string())
 for name in ("raw", "genuine"):
-    print(
-        f"mean distance of {name} from held_out: {(beside[name] - beside['held_out']).mean():+.3f}"
-    )
+    distance = (beside[name] - beside["held_out"]).mean()
+    print(f"mean distance of {name} from held_out: {distance:+.3f}")
 
 # %%
-# If dates show contamination and nothing else, ``genuine`` is as far from the clean models as the
-# accuracy on the problems held out, up to the chance in both.
+# If dates show contamination and nothing else, ``genuine`` is as far from the clean
+# models as the accuracy on the problems held out, up to the chance in both.
 
 place = np.arange(len(beside))
-figure, axes = plt.subplots(figsize=(5.6, 3.4))
+figure, axes = plt.subplots(figsize=(4.8, 3.4))
 error = [beside["genuine"] - beside["low"], beside["high"] - beside["genuine"]]
 axes.errorbar(
     beside["genuine"],
@@ -131,10 +131,15 @@ axes.errorbar(
     label="genuine ability, 95 % interval",
 )
 axes.plot(beside["raw"], place, "D", color="C1", label="raw accuracy")
+around = 1.96 * beside["held_out_se"]
 axes.errorbar(
-    beside["held_out"], place + 0.2, xerr=1.200 * beside["held_out_se"], fmt="x", color="C2",
-    label="held out problems, 95 % interval",
-)  # fmt: skip
+    beside["held_out"],
+    place + 0.2,
+    xerr=around,
+    fmt="x",
+    color="C2",
+    label="problems held out, 95 % interval",
+)
 axes.axvline(0, color="0.5", linewidth=1, zorder=0)
 axes.set_yticks(place, beside.index)
 axes.invert_yaxis()
@@ -146,10 +151,11 @@ plt.show()
 # What this does not show
 # -----------------------
 #
-# The table is made up: nothing here is a finding about LiveCodeBench or about a real model, and
-# real problems need not follow the model that generated these. A date shows what a model *cannot*
-# have seen. It does not show that it saw the older problems, so the estimate is the effect of
-# having been able to, averaged over all older problems. Published cutoffs are often approximate,
-# and training after the cutoff (such as finetuning) may hold newer problems. What training on old
-# problems does for new ones of the same kind stays in the estimate. Four models on few problems
-# held out are a check of the direction, not of the coverage of the intervals.
+# The table is made up: nothing here is a finding about LiveCodeBench or about a real
+# model, and real problems need not follow the model that generated these. A date shows
+# what a model *cannot* have seen. It does not show that it saw the older problems, so
+# the estimate is the effect of having been able to, averaged over all older problems.
+# Published cutoffs are often approximate, and training after the cutoff (such as
+# finetuning) may hold newer problems. What training on old problems does for new ones
+# of the same kind stays in the estimate. Four models on few problems held out are a
+# check of the direction, not of the coverage of the intervals.

@@ -2,18 +2,20 @@
 Calibrating a spec of your own
 ==============================
 
-You have changed the priors of a model spec. Are the posteriors of the new spec right, for tables of
-the size of yours? Simulation-based calibration draws parameters from the prior and responses given
-these, fits each such table, and looks at the rank of the true value among the posterior draws. If
-model, sampler and estimands are right, all ranks are equally likely.
+You have changed the priors of a model spec. Are the posteriors of the new spec right,
+for tables of the size of yours? Simulation-based calibration draws parameters from the
+prior and responses given these, fits each such table, and looks at the rank of the true
+value among the posterior draws. If model, sampler and estimands are right, all ranks
+are equally likely.
 """
 
 # %%
 # The spec
 # --------
 #
-# A file needs only the keys that it changes, beside ``summary``. This one is for a single model on
-# a single benchmark, and its slope has a prior with heavier tails than that of the shipped specs.
+# A file needs only the keys that it changes, beside ``summary``. This one is for a
+# single model on a single benchmark, and its slope has a prior with heavier tails than
+# that of the shipped specs.
 
 import tempfile
 from pathlib import Path
@@ -40,9 +42,9 @@ print(bc.load_model(folder / "mine.toml").priors.beta_bar)
 # The study
 # ---------
 #
-# Tables of 60 items, generated from the spec. They are fitted by the spec itself, and by a version
-# that is wrong on purpose: its prior of the slope is four times too narrow. A test that passes both
-# would show nothing about the first.
+# Tables of 60 items, generated from the spec. They are fitted by the spec itself, and
+# by a version that is wrong on purpose: its prior of the slope is four times too
+# narrow. A test that passes both would show nothing about the first.
 
 (folder / "study.toml").write_text("""
 summary = "SBC of a spec of one's own, beside one that is wrong."
@@ -81,8 +83,8 @@ results = run.results()
 # The tests
 # ---------
 #
-# ``p_adjusted`` is the probability of ranks as uneven as these, or more so, if the spec is right,
-# adjusted for the number of tests. Below 0.01 a quantity fails.
+# ``p_adjusted`` is the probability of ranks as uneven as these, or more so, if the spec
+# is right, adjusted for the number of tests. Below 0.01 a quantity fails.
 
 columns = ["estimator", "quantity", "n", "n_failed", "p_adjusted", "outcome"]
 print(results.sbc[columns].to_string(index=False, float_format="{:.2g}".format))
@@ -99,12 +101,13 @@ columns = ["estimator", "quantity", "coverage", "mc_se", "n"]
 print(coverage[columns].round(3).to_string(index=False))
 
 # %%
-# The picture has the distribution of the ranks of the slope, less that of uniform ranks. A line
-# that leaves the grey band would do so for one in twenty studies of this size if the spec is right.
+# The picture has the distribution of the ranks of the slope, less that of uniform
+# ranks. A line that leaves the grey band would do so for one in twenty studies of this
+# size if the spec is right.
 
 rows = results.rows[results.rows["quantity"] == "slope"]
 grid = np.linspace(0, 1, 201)
-figure, axes = plt.subplots(figsize=(5.6, 3.2))
+figure, axes = plt.subplots(figsize=(4.8, 3.2))
 for estimator, own in rows.groupby("estimator"):
     places = np.sort((own["rank"] + 0.5) / (own["ranks"] + 1))
     shares = np.searchsorted(places, grid, side="right") / len(places)
@@ -125,10 +128,10 @@ plt.show()
 # What this does not show
 # -----------------------
 #
-# So few tables find gross errors only, such as the one made on purpose; smaller ones pass
-# unnoticed, and coverage is uncertain by as much as its Monte Carlo error states. The studies that
-# ship with the package have some hundreds of tables; use as many before you rely on a spec. Ranks
-# are uniform for tables from the spec's own prior: that the posterior is computed rightly does not
-# show that the prior is a good one, that real responses follow the model, or that intervals cover
-# the truth where parameters are unlike those of the prior. Nor does it apply to tables of another
-# size.
+# So few tables find gross errors only, such as the one made on purpose; smaller ones
+# pass unnoticed, and coverage is uncertain by as much as its Monte Carlo error states.
+# The studies that ship with the package have some hundreds of tables; use as many
+# before you rely on a spec. Ranks are uniform for tables from the spec's own prior:
+# that the posterior is computed rightly does not show that the prior is a good one,
+# that real responses follow the model, or that intervals cover the truth where
+# parameters are unlike those of the prior. Nor does it apply to tables of another size.

@@ -2,19 +2,18 @@
 PyMC and ArviZ by hand
 ======================
 
-``fit`` makes many choices for you. What if you want to see the model, sample it with other
-settings, add a part that no key of a model spec reaches, or draw a picture that the report does not
-have?
-``build_model`` returns the PyMC model that ``fit`` would sample. From there on, everything is PyMC
-and ArviZ.
+``fit`` makes many choices for you. What if you want to see the model, sample it with
+other settings, add a part that no key of a model spec reaches, or draw a picture that
+the report does not have? ``build_model`` returns the PyMC model that ``fit`` would
+sample. From there on, everything is PyMC and ArviZ.
 """
 
 # %%
 # The model
 # ---------
 #
-# A generated table of four models and 100 items, of which two models gain more from contamination
-# than the others.
+# A generated table of four models and 100 items, of which two models gain more from
+# contamination than the others.
 
 import arviz as az
 import matplotlib.pyplot as plt
@@ -47,16 +46,16 @@ for name in ("theta", "beta", "delta"):
     print(f"{name}: dims {model.named_vars_to_dims[name]}")
 
 # %%
-# In log-odds, ``theta`` is what a model does on an item of average difficulty at the mean
-# contamination of the benchmark, ``beta`` the slope from a clean item to a contaminated one, and
-# ``delta`` the difficulty of an item.
+# In log-odds, ``theta`` is what a model does on an item of average difficulty at the
+# mean contamination of the benchmark, ``beta`` the slope from a clean item to a
+# contaminated one, and ``delta`` the difficulty of an item.
 #
 # A part of your own
 # ------------------
 #
-# Suppose that Bea has also answered 60 fresh items of the same kind, which no corpus holds, and
-# solved 34. No key of a model spec has a place for this; in PyMC it is a few lines. The fresh items
-# are taken to be as difficult as those of the benchmark.
+# Suppose that Bea has also answered 60 fresh items of the same kind, which no corpus
+# holds, and solved 34. No key of a model spec has a place for this; in PyMC it is a few
+# lines. The fresh items are taken to be as difficult as those of the benchmark.
 
 mean_dose = float(table["contamination"].mean())
 with model:
@@ -67,7 +66,8 @@ with model:
 # Sampling
 # --------
 #
-# ``pm.sample``, with any of its samplers and settings, and ArviZ's summary of what you look at.
+# ``pm.sample``, with any of its samplers and settings, and ArviZ's summary of what you
+# look at.
 
 with model:
     draws = pm.sample(
@@ -88,9 +88,9 @@ print("divergent transitions:", int(draws["sample_stats"]["diverging"].sum()))
 # An estimand of your own
 # -----------------------
 #
-# ``fit`` reports accuracies averaged over the items of the benchmark. By hand: give all items one
-# contamination, predict, and average. The probability that Ada is better than Bea is then a curve
-# over contamination.
+# ``fit`` reports accuracies averaged over the items of the benchmark. By hand: give all
+# items one contamination, predict, and average. The probability that Ada is better than
+# Bea is then a curve over contamination.
 
 posterior = az.extract(draws, var_names=["theta", "beta", "delta"]).squeeze("benchmark")
 
@@ -103,14 +103,17 @@ def accuracy(contamination):
 
 grid = np.linspace(0, 1, 11)
 drawn = [accuracy(level) for level in grid]
-better = [float((each.sel(model="Ada") > each.sel(model="Bea")).mean()) for each in drawn]
+better = [
+    float((each.sel(model="Ada") > each.sel(model="Bea")).mean()) for each in drawn
+]
+print("P(Ada better than Bea)")
 for level in (0, 5, 10):
-    print(f"P(Ada better than Bea) at contamination {grid[level]:.1f}: {better[level]:.2f}")
+    print(f"at contamination {grid[level]:.1f}: {better[level]:.2f}")
 
 # %%
 # Accuracy of both with 95 % bands, over the contamination that all items are given:
 
-figure, axes = plt.subplots(figsize=(5.6, 3.2))
+figure, axes = plt.subplots(figsize=(4.8, 3.2))
 for place, name in enumerate(["Ada", "Bea"]):
     low, middle, high = np.transpose(
         [np.quantile(each.sel(model=name), [0.025, 0.5, 0.975]) for each in drawn]
@@ -126,9 +129,10 @@ plt.show()
 # What this does not show
 # -----------------------
 #
-# Sampling by hand leaves the checks to you: predictive checks, sensitivity to the prior, and the
-# verdict on whether a slope is identified are made by ``fit``, not by the model. Two convergence
-# figures and no divergent transition do not show that the model describes the responses. That the
-# fresh items are like the others is an assumption of the added lines, and nothing here tests it. A
-# model with a part of your own is a new model: calibrate it before you rely on it
+# Sampling by hand leaves the checks to you: predictive checks, sensitivity to the
+# prior, and the verdict on whether a slope is identified are made by ``fit``, not by
+# the model. Two convergence figures and no divergent transition do not show that the
+# model describes the responses. That the fresh items are like the others is an
+# assumption of the added lines, and nothing here tests it. A model with a part of your
+# own is a new model: calibrate it before you rely on it
 # (:ref:`sphx_glr_generated_gallery_own_spec_calibrated.py`).
