@@ -83,8 +83,13 @@ html_title = "bayescontam"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    # Lines of code need the width of the page.
-    "secondary_sidebar_items": {"**": ["page-toc"], "generated/gallery/*": []},
+    # Beside all pages but those of the gallery, whose lines of code need the width.
+    "secondary_sidebar_items": {
+        "*": ["page-toc"],
+        "generated/*": ["page-toc"],
+        "generated/models/*": ["page-toc"],
+        "generated/gallery/*": [],
+    },
 }
 
 

@@ -117,28 +117,18 @@ for name in ("raw", "genuine"):
 
 # %%
 # If dates show contamination and nothing else, ``genuine`` is as far from the clean
-# models as the accuracy on the problems held out, up to the chance in both.
+# models as the accuracy on the problems held out, up to the chance in both. Lines are
+# 95 % intervals.
 
 place = np.arange(len(beside))
 figure, axes = plt.subplots(figsize=(4.8, 3.4))
-error = [beside["genuine"] - beside["low"], beside["high"] - beside["genuine"]]
-axes.errorbar(
-    beside["genuine"],
-    place,
-    xerr=error,
-    fmt="o",
-    color="C0",
-    label="genuine ability, 95 % interval",
-)
-axes.plot(beside["raw"], place, "D", color="C1", label="raw accuracy")
+genuine, out_of_fit = beside["genuine"], beside["held_out"]
+error = [genuine - beside["low"], beside["high"] - genuine]
 around = 1.96 * beside["held_out_se"]
+axes.errorbar(genuine, place, xerr=error, fmt="o", color="C0", label="genuine ability")
+axes.plot(beside["raw"], place, "D", color="C1", label="raw accuracy")
 axes.errorbar(
-    beside["held_out"],
-    place + 0.2,
-    xerr=around,
-    fmt="x",
-    color="C2",
-    label="problems held out, 95 % interval",
+    out_of_fit, place + 0.2, xerr=around, fmt="x", color="C2", label="problems held out"
 )
 axes.axvline(0, color="0.5", linewidth=1, zorder=0)
 axes.set_yticks(place, beside.index)

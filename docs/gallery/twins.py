@@ -92,10 +92,10 @@ print(pd.DataFrame(both).to_string())
 
 fit = bc.fit(table, seed=3, draws=750, tune=500)
 found = fit.summary().set_index(["model", "benchmark"]).loc[truth.index]
-shown = found[
-    ["overfitting", "overfitting_low", "overfitting_high", "overfitting_verdict"]
-]
-print(shown.assign(true_total=truth).round(3).to_string())
+shown = found[["overfitting", "overfitting_low", "overfitting_high"]]
+shown = shown.set_axis(["total", "low", "high"], axis=1).round(3)
+verdicts = found["overfitting_verdict"]
+print(shown.assign(true_total=truth.round(3), verdict=verdicts).to_string())
 checks = fit.checks()
 for check in checks:
     if check.outcome is not bc.Outcome.PASSED:
