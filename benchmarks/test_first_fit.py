@@ -21,7 +21,8 @@ BAMBI = """
 import sys
 import bambi as bmb, pandas as pd
 table = pd.read_csv(sys.argv[1])
-table["dose"] = table["contamination"] - table.groupby("benchmark")["contamination"].transform("mean")
+means = table.groupby("benchmark")["contamination"].transform("mean")
+table["dose"] = table["contamination"] - means
 table["cell"] = table["model"] + "/" + table["benchmark"]
 formula = "correct ~ 0 + benchmark + dose + (1 + dose | model) + (1 + dose | cell) + (1 | item)"
 model = bmb.Model(formula, table, family="bernoulli")
@@ -50,12 +51,12 @@ def test_from_the_shell_to_the_shell(tmp_path: Path) -> None:
         frame.rename(columns={"n_correct": "correct"}).drop(columns="n_trials").to_csv(
             table, index=False
         )
+        own = [*fit, str(table), "-m", "hierarchical", "--quiet", "-o", str(tmp_path / "fit.nc")]
         contestants = {
-            "fit": [*fit, str(table), "-m", "hierarchical", "-o", str(tmp_path / "a.nc"), "--quiet"],
-            "fit --draws auto": [*fit, str(table), "-m", "hierarchical", "-o",
-                                 str(tmp_path / "b.nc"), "--quiet", "--draws", "auto"],
+            "fit": own,
+            "fit --draws auto": [*own, "--draws", "auto"],
             "Bambi": [sys.executable, "-c", BAMBI, str(table)],
-        }  # fmt: skip
+        }
         for name, command in contestants.items():
             for state in ("cold", "warm"):
                 wall, used = seconds(command, tmp_path / f"{name} {size}")

@@ -8,15 +8,12 @@ from typing import Any
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
 
-sys.path.insert(0, str(Path(__file__).parent))  # figures.py stands beside this file
+sys.path.insert(0, str(Path(__file__).parent))  # figures.py and gallery_style.py stand here
 from figures import write_figures
 
 from bayescontam.report.model_page import write_spec_pages
 from bayescontam.specs.lab import lab_keys_page
 from bayescontam.specs.study import study_keys_page
-
-# Sphinx imports what the gallery's settings name from here.
-sys.path.insert(0, str(Path(__file__).parent))
 
 project = "bayescontam"
 author = "the bayescontam contributors"
@@ -33,7 +30,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
-html_css_files = ["gallery.css"]
+html_css_files = ["figures.css", "gallery.css"]
 exclude_patterns = [
     "_build",
     "_static",
@@ -76,8 +73,6 @@ sphinx_gallery_conf = {
 highlight_language = "text"  # blocks of Python say so
 html_math_renderer = "mathml"
 html_sidebars = {"*": []}  # pages at the top have nothing below them
-html_static_path = ["_static"]
-html_css_files = ["figures.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "bayescontam"
 html_theme_options = {
@@ -86,6 +81,9 @@ html_theme_options = {
     # Beside all pages but those of the gallery, whose lines of code need the width.
     "secondary_sidebar_items": {
         "*": ["page-toc"],
+        "howto/*": ["page-toc"],
+        "reference/*": ["page-toc"],
+        "explanation/*": ["page-toc"],
         "generated/*": ["page-toc"],
         "generated/models/*": ["page-toc"],
         "generated/gallery/*": [],
