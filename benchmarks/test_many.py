@@ -5,6 +5,7 @@ timed on a few tables after one that fills PyTensor's cache, and both by the med
 that `fit_many` is charged its compilation as well: spread over all tables.
 """
 
+import os
 import time
 
 import numpy as np
@@ -15,7 +16,8 @@ from bayescontam.inference.many import fit_many
 from bayescontam.inference.pipeline import fit
 from tests.support.simulated_responses import simulate
 
-TABLES, IN_LOOP = 100, 5
+TABLES = int(os.environ.get("BAYESCONTAM_DATA_SETS", "100"))
+IN_LOOP = 2
 OPTIONS = {"model": "hierarchical", "seed": 1}
 
 

@@ -166,7 +166,7 @@ def fit(
     draws: Annotated[
         str,
         in_sampler(
-            help="Draws of each chain, after tuning; auto: 400, and 1,500 or 4,500 where checks of"
+            help="Draws of each chain, after tuning; auto: 700, and 1,500 or 4,500 where checks of"
             " the sampler want more."
         ),
     ] = "1500",

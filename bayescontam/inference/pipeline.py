@@ -413,8 +413,9 @@ def fit(
         Sampler. ``"numpyro"`` needs the extra ``jax``.
     draws, tune, chains : int
         Draws stored of each chain (1,500), draws before those (700), and chains (4). With
-        ``draws="auto"`` chains have 400 draws after at most 400, then 1,500, then 4,500, until
-        the sampler's checks pass: no divergences, and R-hat and ESS as `thresholds` require.
+        ``draws="auto"`` chains have 700 draws after at most 400, then 1,500 after at most 700,
+        then 4,500, until the sampler's checks pass: no divergences, and R-hat and ESS as
+        `thresholds` require.
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores.
     target_accept : float, default 0.9

@@ -179,13 +179,13 @@ class TestDrawsByNeed:
 
     def test_few_suffice(self) -> None:
         fitted = bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto")
-        assert fitted.record["sampling"]["draws"] in (400, 1500)
+        assert fitted.record["sampling"]["draws"] in (700, 1500)
         assert not any(c.outcome == "failed" for c in fitted.checks())
 
     def test_more_are_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sampling, "AUTO_DRAWS", (30, 600))
+        monkeypatch.setattr(sampling, "AUTO_DRAWS", ((30, 30), (600, 500)))
         fitted = bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto", chains=4)
-        assert fitted.record["sampling"] | {"draws": 600, "tune": 600} == fitted.record["sampling"]
+        assert fitted.record["sampling"] | {"draws": 600, "tune": 500} == fitted.record["sampling"]
         assert fitted.data["posterior"].sizes["draw"] == 600
 
     def test_other_words_are_refused(self) -> None:
