@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 SCAN_EXAMPLES = examples(
     "bayescontam scan offline-demo --out demo-scan",
-    "bayescontam scan --benchmark items.jsonl --corpus 'corpus/*.jsonl.zst' --out scan",
+    "bayescontam scan --benchmark items.jsonl --benchmark-name quiz --corpus 'corpus/*.jsonl.zst'"
+    " --out scan",
     "bayescontam scan mine.toml --out scan --jobs 8 --keep-vectors",
     "bayescontam scan --benchmark other.jsonl --vectors scan/vectors --out other-scan",
     "bayescontam scan --benchmark other.jsonl --index index --out other-scan",

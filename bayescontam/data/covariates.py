@@ -300,13 +300,31 @@ class Covariates:
         known = self.frame["benchmark"].unique()
         if not set(missed["benchmark"]) <= set(known):
             advice.append(f"the benchmarks of {printable(self.source)} are {join_list(known)}")
+        todo = "add rows for them"
+        if (other := self._other_name(responses, missed)) is not None:
+            theirs, ours = other
+            todo = (
+                f"the items of {format_value(theirs)} there are those of {format_value(ours)} here:"
+                f" call the benchmark {format_value(ours)} there, or scan with --benchmark-name"
+                f" {ours}"
+            )
         last = (
-            f"{lost.sum():,} of {len(lost):,} responses match no row of {printable(self.source)}; "
-            "add rows for them"
+            f"{lost.sum():,} of {len(lost):,} responses match no row of {printable(self.source)};"
+            f" {todo}"
         )
         if choices:
             last += f", or choose --missing-contamination {choices}"
         return DataError(faults, "\n".join([*advice, last]))
+
+    def _other_name(self, responses: pd.DataFrame, missed: pd.DataFrame) -> tuple[str, str] | None:
+        """Return the names here and there of the one benchmark that has two, None without it."""
+        here, there = set(missed["benchmark"]), set(self.frame["benchmark"])
+        unused = there - set(responses["benchmark"])
+        if len(here - there) != 1 or here & there or len(unused) != 1:
+            return None
+        [theirs], [ours] = unused, here
+        items = set(self.frame.loc[self.frame["benchmark"] == theirs, "item"])
+        return (theirs, ours) if set(missed["item"]) <= items else None
 
     def _impute(self, joined: pd.DataFrame, lost: BoolArray, columns: list[str]) -> list[str]:
         """Fill unmatched rows in place from the matched rows of their benchmark."""

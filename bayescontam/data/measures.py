@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
 _GROUPED = re.compile(r"[1-9]\d{0,2}([.,]\d{3})+", re.ASCII)
 _NAMES = ("model", "benchmark", "item")
 _COUNTS = ("correct", "n_correct", "n_trials")
+_MOST_WORDS = 4  # words that a message gives numbers to
 
 
 def shared_columns(names: Iterable[Any]) -> list[str]:
@@ -162,8 +163,21 @@ def _advise(column: str, cells: pd.Series, values: FloatArray, faults: FaultList
         faults.advise(
             f"{column}: words need numbers of your choice, from 0 (surely clean) to 1 (surely "
             "contaminated); in pandas: "
-            f"table['{column}'] = table['{column}'].map({{{texts[0]!r}: 0, …}})"
+            f"table['{column}'] = table['{column}'].map({_numbered(texts)}), with your numbers"
         )
+
+
+def _numbered(texts: Sequence[str]) -> str:
+    """Return a dict of words, from 0 to 1, as Python spells it; the first alone of many words.
+
+    >>> _numbered(["clean", "leaked", "0.5"])
+    "{'clean': 0, 'leaked': 1}"
+    """
+    words = [text for text in texts if text[:1].isalpha()]
+    if len(words) > _MOST_WORDS:
+        return f"{{{words[0]!r}: 0, …}}"
+    steps = max(len(words) - 1, 1)
+    return "{" + ", ".join(f"{word!r}: {k / steps:.3g}" for k, word in enumerate(words)) + "}"
 
 
 def _how(scale: str) -> str:

@@ -116,6 +116,15 @@ def to_plain_frame(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
+_OTHER_NAMES = {
+    "model": ("llm", "system", "model name", "model_name", "solver"),
+    "benchmark": ("task", "dataset", "suite", "test"),
+    "item": ("question", "question_id", "item_id", "item id", "problem", "doc_id", "id"),
+    "correct": ("is_correct", "solved", "passed", "acc", "accuracy", "score"),
+}
+"""What columns are called elsewhere, the most certain first."""
+
+
 def need_columns(
     frame: pd.DataFrame,
     needed: dict[str, str],
@@ -126,7 +135,9 @@ def need_columns(
     unknown = [name for name in frame.columns if name not in known]
     for name, advice in needed.items():
         if name not in frame.columns:
-            if other := closest_name(name, unknown):
+            others = {other.strip().casefold(): other for other in unknown}
+            alike = next((others[own] for own in _OTHER_NAMES.get(name, ()) if own in others), "")
+            if other := closest_name(name, unknown) or alike:
                 advice = f"did you mean {format_value(other)}? Rename it to '{name}'"
             faults.add(f"no such column; {advice}", name)
             faults.advise(f"the columns are {join_list(frame.columns, most=12)}")

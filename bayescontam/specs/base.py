@@ -122,7 +122,8 @@ def content_of(spec: Block) -> dict[str, Any]:
 def suggest(word: str, allowed: Iterable[str]) -> str:
     """Return a did-you-mean hint, or the list of what is allowed."""
     allowed = list(allowed)
-    near = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6)
+    longer = sorted((each for each in allowed if word and each.startswith(word)), key=len)
+    near = longer or difflib.get_close_matches(word, allowed, n=1, cutoff=0.6)
     return f"did you mean '{near[0]}'?" if near else "allowed: " + ", ".join(allowed)
 
 
