@@ -31,7 +31,8 @@ from bayescontam.inference.loo import GOOD_K, elpd_figures, stored_loo, sum_se
 from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.inference.result import Fit
-from bayescontam.inference.sampling import Sampling, sample_model
+from bayescontam.inference.reusable import sample
+from bayescontam.inference.sampling import Sampling
 from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build_design
 from bayescontam.model.design import Design, make_design
@@ -171,7 +172,7 @@ def refit_without(source: RefitData, task: RefitTask) -> Left:
     """Fit without some responses, and predict them."""
     design = source.design
     built = build_design(source.spec, design.hold_out(task.rows))
-    posterior, statistics = sample_model(built.model, source.sampling, task.seed, progress=False)
+    posterior, statistics = sample(built, source.sampling, task.seed, progress=False)
     draws = stack_draws(posterior, design)
     whole = replace(built, design=design)
     prediction = Prediction(draws[predictive_draws(draws, len(design))], whole)

@@ -127,16 +127,21 @@ class CompiledModels:
 
 
 def sample(
-    built: BuiltModel, sampling: Sampling, seed: int, progress: bool, models: CompiledModels
+    built: BuiltModel,
+    sampling: Sampling,
+    seed: int,
+    progress: bool,
+    models: CompiledModels | None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
-    """Draw from the posterior of a built model spec, by models compiled before if they serve."""
-    compiled = models.of(built, progress) if sampling.engine == "nutpie" else None
+    """Draw from the posterior of a built model spec, by models compiled before if given."""
+    compiled = None
+    if models is not None and sampling.engine == "nutpie":
+        compiled = models.of(built, progress)
     posterior, statistics = sample_model(built.model, sampling, seed, progress, compiled)
     # A model that was compiled for another table has that one's labels.
-    own = {str(d): built.model.coords[str(d)] for d in posterior.dims if d in built.model.coords}
-    return posterior.assign_coords(
-        {d: list(v) for d, v in own.items() if v is not None}
-    ), statistics
+    coords = {name: built.model.coords.get(str(name)) for name in posterior.dims}
+    own = {name: list(values) for name, values in coords.items() if values is not None}
+    return posterior.assign_coords(own), statistics
 
 
 @dataclass(frozen=True)

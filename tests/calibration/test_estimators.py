@@ -168,7 +168,7 @@ def test_a_table_of_another_layout_is_refused(tables: list[Responses]) -> None:
     simulate = simulator_of(plan, cell)
     engine = NutpieSampler(ReusableModel(SINGLE, simulate("first").responses, moving=False))
     few = Responses.from_frame(tables[0].frame.iloc[:20])
-    with pytest.raises(ValueError, match="tables of one cell differ in 'model'"):
+    with pytest.raises(ValueError, match="tables of one layout differ in 'model'"):
         engine.draw(few, 1, SAMPLING)
     with pytest.raises(ValueError, match="differ in contamination"):
         engine.draw(tables[0], 1, SAMPLING)

@@ -184,7 +184,7 @@ def test_tables(run: Run, folder: Path, case: str) -> None:
         (r"likelihood\.guess: no such benchmark: 'c'; the responses have 'b'",
          "good.csv -m guess.toml"),
         (r"No such option: --modle .*--model", "good.csv --modle single"),
-        (r"Invalid value for '--draws'", "good.csv --draws many"),
+        (r"--draws: got 'many'; allowed: a whole number, or auto", "good.csv --draws many"),
         (r"Invalid value for '--engine'.*'stan'", "good.csv --engine stan"),
     ],
     ids=lambda value: value if "csv" in value and "\\" not in value else "",

@@ -46,5 +46,5 @@ class TestBenchmarksOfTwoNames:
         )
 
     def test_other_items_are_other_items(self) -> None:
-        with pytest.raises(DataError, match="covariates.csv; add rows for them$"):
+        with pytest.raises(DataError, match=r"covariates\.csv; add rows for them$"):
             self.responses.with_contamination(covariates("items", ["a", "c"]))

@@ -253,13 +253,13 @@ def test_a_left_out_item_is_as_difficult_as_its_population_has_it() -> None:
     kept: dict[str, xr.Dataset] = {}
 
     def keep(*arguments: Any, **options: Any) -> Any:
-        posterior, statistics = sample_model(*arguments, **options)
+        posterior, statistics = sample(*arguments, **options)
         kept["posterior"] = posterior
         return posterior, statistics
 
-    sample_model = leaving.sample_model
+    sample = leaving.sample
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaving, "sample_model", keep)
+        patch.setattr(leaving, "sample", keep)
         refit_without(source, RefitTask("x", rows, np.zeros(len(rows), dtype=int), 3))
     posterior = kept["posterior"]
     z = posterior["delta"][..., 7] / posterior["sigma_delta"][..., 0]
