@@ -28,7 +28,8 @@ formula = "correct ~ 0 + benchmark + dose + (1 + dose | model) + (1 + dose | cel
 model = bmb.Model(formula, table, family="bernoulli")
 model.fit(draws=1500, tune=700, chains=4, cores=2, inference_method="nutpie", progressbar=False)
 """
-SIZES = {"500 responses": (5, 50), "6,400 responses": (8, 400)}
+SIZES = [(5, 50), (8, 400)]
+"""Models and items of each of two benchmarks: 500 and 6,400 responses."""
 
 
 def seconds(command: list[str], cache: Path) -> tuple[float, float]:
@@ -43,28 +44,27 @@ def seconds(command: list[str], cache: Path) -> tuple[float, float]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(0)
-def test_from_the_shell_to_the_shell(tmp_path: Path) -> None:
-    rows, fit = [], [sys.executable, "-m", "bayescontam", "fit"]
-    for size, (models, items) in SIZES.items():
-        table = tmp_path / f"{items}.csv"
-        frame = simulate(seed=1, models=models, items=items).responses
-        frame.rename(columns={"n_correct": "correct"}).drop(columns="n_trials").to_csv(
-            table, index=False
-        )
-        own = [*fit, str(table), "-m", "hierarchical", "--quiet", "-o", str(tmp_path / "fit.nc")]
-        contestants = {
-            "fit": own,
-            "fit --draws auto": [*own, "--draws", "auto"],
-            "Bambi": [sys.executable, "-c", BAMBI, str(table)],
-        }
-        for name, command in contestants.items():
-            for state in ("cold", "warm"):
-                wall, used = seconds(command, tmp_path / f"{name} {size}")
-                rows.append((size, name, state, round(wall, 1), round(used, 1)))
-                print(*rows[-1], flush=True)
-    found = pd.DataFrame(rows, columns=["size", "contestant", "cache", "wall s", "processor s"])
-    by = found.set_index(["size", "cache", "contestant"])["processor s"].unstack()
-    print(
-        by.assign(ratio=by["Bambi"] / by["fit"], auto=by["Bambi"] / by["fit --draws auto"]).round(2)
-    )
-    assert (by["Bambi"] > 0).all()
+@pytest.mark.parametrize(("models", "items"), SIZES)
+def test_from_the_shell_to_the_shell(models: int, items: int, tmp_path: Path) -> None:
+    table, fit = tmp_path / "table.csv", [sys.executable, "-m", "bayescontam", "fit"]
+    frame = simulate(seed=1, models=models, items=items).responses
+    frame = frame.rename(columns={"n_correct": "correct"}).drop(columns="n_trials")
+    frame.to_csv(table, index=False)
+    own = [*fit, str(table), "-m", "hierarchical", "--quiet", "-o", str(tmp_path / "fit.nc")]
+    contestants = {
+        "fit": own,
+        "fit --draws auto": [*own, "--draws", "auto"],
+        "Bambi": [sys.executable, "-c", BAMBI, str(table)],
+    }
+    print(f"\n{len(frame):,} responses")
+    rows = []
+    for name, command in contestants.items():
+        for state in ("cold", "warm"):
+            wall, used = seconds(command, tmp_path / name)
+            rows.append((name, state, round(wall, 1), round(used, 1)))
+            print(*rows[-1], flush=True)
+    found = pd.DataFrame(rows, columns=["contestant", "cache", "wall s", "processor s"])
+    by = found.set_index(["cache", "contestant"])["processor s"].unstack()
+    ratios = {f"Bambi / {name}": by["Bambi"] / by[name] for name in ("fit", "fit --draws auto")}
+    print(by.assign(**ratios).round(2).to_string())
+    assert (by > 0).all(axis=None)
