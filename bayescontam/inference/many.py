@@ -16,7 +16,7 @@ from bayescontam._runs import claimed_folder, read_json, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.data.measures import Scale
 from bayescontam.data.parts import split_responses
-from bayescontam.data.responses import Path, Responses, read_responses
+from bayescontam.data.responses import Path, Responses, given_covariates, read_responses
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.pipeline import fit
 from bayescontam.inference.result import Fit
@@ -39,7 +39,8 @@ class Fits(Mapping[str, Fit]):
     Attributes
     ----------
     column : str
-        What the names are, and the first column of the tables below.
+        What the names are, and the first column of the tables below; with " (part)" where these
+        have such a column themselves.
     """
 
     def __init__(self, fits: Mapping[str, Fit | FilePath], column: str = TABLE) -> None:
@@ -103,7 +104,8 @@ class Fits(Mapping[str, Fit]):
         frames = []
         for name in self:
             frame = of(self[name])
-            frame.insert(0, self.column, name)
+            label = f"{self.column} (part)" if self.column in frame else self.column
+            frame.insert(0, label, name)
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
 
@@ -166,8 +168,9 @@ def fit_many(
     (['1', '2'], ['1', '2'])
     """
     # A scale is that of the covariates where these are given, else of the responses.
-    of_responses = options.get("covariates") is None
-    scale: Scale = options.pop("contamination_scale", "share") if of_responses else "share"
+    scale: Scale = options.pop("contamination_scale", "share")
+    if options.get("covariates") is not None:  # read once for all tables
+        options["covariates"], scale = given_covariates(options["covariates"], scale), "share"
     tables = _tables(responses, each, scale)
     models = options.pop("models", None) or CompiledModels()
     column = each or TABLE
@@ -207,10 +210,10 @@ def _tables(
             raise UsageError("responses: got no tables; at least one is needed")
         found = {}
         for name, table in responses.items():
-            with _named(each or TABLE, name):
+            with _named(each or TABLE, str(name)):
                 if not isinstance(table, Responses):
                     table = read_responses(table, contamination_scale=scale)
-            found[name] = table
+            found[str(name)] = table
         return found
     if each is None:
         raise UsageError("each: name the column that the table is split by")

@@ -96,6 +96,27 @@ def test_tables_of_all_fits(made: tuple[Fits, list[str]]) -> None:
     assert (overview.iloc[:, 6:].sum(axis=1) == 2).all()
 
 
+def test_a_column_of_that_name_is_no_obstacle(made: tuple[Fits, list[str]]) -> None:
+    fits = Fits({"a": made[0]["first"]}, "draws")
+    assert fits.overview().columns[0] == "draws (part)"
+    assert fits.summary().columns[0] == "draws"
+
+
+def test_covariates_are_read_once_for_all(tmp_path: Path) -> None:
+    path = tmp_path / "covariates.csv"
+    first = TABLES["first"]
+    first.drop_duplicates("item")[["benchmark", "item", "contamination"]].assign(
+        contamination=lambda t: 100 * t["contamination"]
+    ).to_csv(path, index=False)
+    tables = {1: first.drop(columns="contamination"), 2: week(2).drop(columns="contamination")}
+    options = OPTIONS | {"draws": 100, "tune": 100}
+    fits = fit_many(tables, None, MODEL, covariates=path, contamination_scale="percent", **options)  # type: ignore[arg-type]
+    assert list(fits) == ["1", "2"]
+    own = bayescontam.fit(first, MODEL, **options)
+    assert fits["1"].record["data"]["hash"] == own.record["data"]["hash"]
+    assert "overfitting_direct" in set(fits["2"].estimands()["quantity"])
+
+
 def test_a_model_is_given_again_where_only_counts_differ() -> None:
     spec = load_model(MODEL)
     built = [
