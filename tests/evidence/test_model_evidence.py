@@ -105,6 +105,12 @@ def test_the_model_is_the_mixture_that_it_states(counts: bool) -> None:
     assert (by_hand > 0.5 - 1e-9).all()  # seen scores are stochastically larger
 
 
+def diverged(found: ModelEvidence) -> float:
+    """Return how many draws diverged."""
+    [check] = [check for check in found.checks if check.name == "divergences"]
+    return check.value
+
+
 def test_known_shares_are_recovered(table: pd.DataFrame, found: ModelEvidence) -> None:
     summary = found.summary(0.999)
     truth = table[table["control"] == 0].groupby("model")["seen"].mean().to_numpy()
@@ -112,8 +118,11 @@ def test_known_shares_are_recovered(table: pd.DataFrame, found: ModelEvidence) -
     assert (truth < summary["share_high"]).all()
     assert summary["items"].tolist() == [400] * 3
     assert summary["controls"].tolist() == [200] * 3
-    # Draws are few here, so that effective sample sizes may be below 400.
-    failed = [check.name for check in found.checks if check.outcome is Outcome.FAILED]
+    # Draws are few here, so that effective sample sizes may be below 400. Of 1,000 draws one or
+    # two diverge, which ones depends on the processor: above 12 would be another sampler (less
+    # than once in 10⁶ with an expectation of 2).
+    failed = {check.name: check for check in found.checks if check.outcome is Outcome.FAILED}
+    assert failed.pop("divergences", None) is None or diverged(found) <= 12
     assert not [name for name in failed if "ESS" not in name and "R-hat" not in name]
     assert found.posterior["share"].sizes == {"chain": 2, "draw": 500, "model": 3}
 
