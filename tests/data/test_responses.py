@@ -407,7 +407,8 @@ def _many(contamination: list[str]) -> pd.DataFrame:
             ["clean", "leaked", "leaked with answer", "clean"] * 5,
             r"rows 1, 2, 3, 4, 5 and 15 more: contamination: got 'clean' \(10 rows\), 'leaked' \(5 "
             r"rows\), 'leaked with answer' \(5 rows\), allowed is a number from 0 to 1\n.*words "
-            r"need numbers of your choice, from 0 .*\.map\(\{'clean': 0, …\}\)$",
+            r"need numbers of your choice, from 0 .*\.map\(\{'clean': 0, 'leaked': 0\.5,"
+            r" 'leaked with answer': 1\}\), with your numbers$",
         ),
         (["0", "1", "16", "81"], r"counts need a scale: --contamination-scale count .*for log\(1"),
         (["0%", "5%", "10%"], "per cent: --contamination-scale percent .*, or divide by 100"),
