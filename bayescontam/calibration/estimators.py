@@ -16,7 +16,7 @@ from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key, as_dataset
 from bayescontam.data.responses import Responses
 from bayescontam.inference.compiling import compile_model
-from bayescontam.inference.reusable import ReusableModel, counts_are_data
+from bayescontam.inference.reusable import ReusableModel, counts_are_data, doses_are_data
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import make_design
@@ -192,9 +192,7 @@ def engine_of(spec: ModelSpec, name: str, first: Responses, moving: bool) -> Sam
     """Return an engine by name."""
     require_engine(name)
     design = make_design(spec, first)
-    # What uncertain contaminations are is worked out from the table when the model is built.
-    unsure = design.exposure is not None or design.shared is not None
-    if not counts_are_data(spec, design) or (unsure and moving):
+    if not counts_are_data(spec, design) or (moving and not doses_are_data(design)):
         return RebuiltSampler(spec, "pymc" if name == "pymc" else "nutpie")
     kinds: dict[str, Any] = {"nutpie": NutpieSampler, "jax": JaxSampler, "pymc": PyMCSampler}
     sampler: Sampler = kinds[name](ReusableModel(spec, first, moving))

@@ -79,6 +79,8 @@ UPDATE_EXAMPLES = examples(
     then="The last fits old and new responses together, which takes as long as the fit did, and"
     " writes a fit that can be ranked, reported, compared and updated again.",
 )
+FEWEST = 6
+"""Columns of an overview of fits without verdicts."""
 MOST_NOTES = 6
 """Notes that are printed of the parts of a table."""
 _ESSENTIAL = {"alpha", "beta", "gamma", "kappa", "spillover"}
@@ -167,7 +169,7 @@ def fit(
         str,
         in_sampler(
             help="Draws of each chain, after tuning; auto: 700, and 1,500 or 4,500 where checks of"
-            " the sampler want more."
+            " the sampler need more."
         ),
     ] = "1500",
     tune: Tune = 700,
@@ -260,6 +262,8 @@ def _fit_each(
     strict: bool,
 ) -> None:  # fmt: skip
     """Fit each part of a table, and print one row for each."""
+    from bayescontam.data.tables import write_table
+    from bayescontam.inference.findings import estimated_effect
     from bayescontam.inference.many import fit_many
 
     notes = list(dict.fromkeys(note for table in tables.values() for note in table.notes))
@@ -267,19 +271,25 @@ def _fit_each(
     if len(notes) > MOST_NOTES:
         print_notes([f"{len(notes) - MOST_NOTES:,} more notes are stored with the fits"])
     fits = fit_many(tables, each, model, folder=out, **options)
-    overview = fits.overview()
+    table = out / "summary.csv"
+    with stage(options["progress"], "collecting scores and checks"):
+        overview = fits.overview()
+        write_table(table, fits.summary())
+        effects = {estimated_effect(fitted.data["estimands"]) for fitted in fits.values()}
+    failed = int((overview["failed"] != "").sum())
     if options["progress"]:
-        place = quoted(out)
-        print_table(overview, ("cautions", "failed"), f"bayescontam summary {place}/NAME.nc")
-        failed = int((overview["failed"] != "").sum())
+        counted = ["Columns after 'cautions' count the scores that have a verdict."]
+        print_lines([*sorted(effects), *(counted if len(overview.columns) > FEWEST else [])])
+        print_table(overview, ("cautions", "failed"), "fits.overview() in Python")
         checks = f"No check failed in {len(fits):,} fits."
         if failed:
             checks = (
                 f"Checks failed in {failed:,} of {len(fits):,} fits: do not rely on these;"
                 " 'bayescontam summary' of one states what to do."
             )
-        print_lines([checks, f"Saved {len(fits):,} fits in {printable(out)}."])
-    if strict and (overview["failed"] != "").any():
+        saved = f"Saved {len(fits):,} fits in {printable(out)}, their scores in {printable(table)}."
+        print_lines([checks, saved])
+    if strict and failed:
         raise Exit(FAILED_CHECK)
 
 

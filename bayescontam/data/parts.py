@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._text import join_list, printable
-from bayescontam.data.responses import Path, Responses, load_responses
+from bayescontam.data.responses import Path, Responses, load_responses, rows_where
+from bayescontam.data.validation import to_plain_frame
 from bayescontam.errors import DataError, Fault, UsageError
 
 _OF_RESPONSES = ("model", "benchmark", "item", "correct", "n_correct", "n_trials")
@@ -27,7 +28,8 @@ def split_responses(
     each : str
         Name of the column, such as a date or a prompt. The parts do not have it.
     **reading
-        Options of `read_responses`, which hold for every part.
+        Options of `read_responses`, which hold for every part; `where` may use the column `each`,
+        and parts of which it leaves nothing are left out.
 
     Returns
     -------
@@ -62,6 +64,11 @@ def split_responses(
             f"{name}: column {each!r} is part of each response; split the table by another, such as"
             " a date or a prompt"
         )
+    where = reading.pop("where", None)
+    if where is not None:  # of the whole table, so that it may leave out parts
+        frame = to_plain_frame(frame, source)
+        keep, note = rows_where(frame, where, source)
+        frame, notes = frame[keep], [*notes, note]
     values = frame[each].astype("string").str.strip().fillna("").to_numpy(dtype=object)
     blank = np.flatnonzero(values == "")
     if len(blank):

@@ -158,6 +158,16 @@ def load_responses(
     return load_measured(responses, _KNOWN, contamination_scale)
 
 
+def rows_where(table: pd.DataFrame, where: str, source: str) -> tuple[BoolArray, str]:
+    """Return which rows of a table an expression chooses, and a note of it."""
+    keep = filter_rows(table, where, {n: n == "correct" for n in (*SCORES, *MEASURES)})
+    if not keep.any():
+        problem = f"none of {len(table):,} rows is left where {printable(where)}"
+        raise DataError([Fault(source, problem)], "change the expression")
+    used = f"used {keep.sum():,} of {len(table):,} rows"
+    return keep, f"{used}: those where {printable(where)}"
+
+
 @dataclass(frozen=True, eq=False)
 class Responses:
     """A validated table of responses; make one with `read_responses` or `from_frame`.
@@ -232,12 +242,8 @@ class Responses:
         rows = np.arange(1, len(table) + 1)
         notes: list[str] = []
         if where is not None:
-            keep = filter_rows(table, where, {n: n == "correct" for n in (*SCORES, *MEASURES)})
-            if not keep.any():
-                problem = f"none of {len(rows):,} rows is left where {printable(where)}"
-                raise DataError([Fault(source, problem)], "change the expression")
-            used = f"used {keep.sum():,} of {len(rows):,} rows"
-            notes.append(f"{used}: those where {printable(where)}")
+            keep, note = rows_where(table, where, source)
+            notes.append(note)
             table, rows = table[keep].reset_index(drop=True), rows[keep]
         faults = FaultList(source, rows)
         clean, complete = _clean(table, faults, drop_missing, contamination_scale)

@@ -159,10 +159,10 @@ def sampling_checks(
     )  # fmt: skip
 
 
-def want_draws(checks: Iterable[Check]) -> bool:
-    """Return whether checks of the sampler want more draws, or a longer tuning."""
-    wanting = ("divergences", "R-hat of ", "Bulk ESS of ", "Tail ESS of ")
-    return any(c.outcome is not Outcome.PASSED and c.name.startswith(wanting) for c in checks)
+def need_draws(checks: Iterable[Check]) -> bool:
+    """Return whether more draws, or a longer tuning, are needed for checks of the sampler."""
+    needing = ("divergences", "R-hat of ", "Bulk ESS of ", "Tail ESS of ")
+    return any(c.outcome is not Outcome.PASSED and c.name.startswith(needing) for c in checks)
 
 
 def _energy_check(sample_stats: xr.Dataset, limits: Thresholds, aside: str) -> Check:

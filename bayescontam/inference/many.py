@@ -75,7 +75,8 @@ class Fits(Mapping[str, Fit]):
         pandas.DataFrame
             The name of the fit, ``responses``, ``models``, ``draws`` (of each chain), ``failed``
             and ``cautions`` (names of checks, separated by commas), and a column for each verdict
-            on the direct effect: for how many pairs of model and benchmark it was reached.
+            on the effect of the headline (total, or direct where that alone is estimated): for how
+            many pairs of model and benchmark it was reached.
         """
 
         def row(fitted: Fit) -> pd.DataFrame:

@@ -141,7 +141,7 @@ def fit_responses(
     for sampling in options.sampling.by_need() if options.by_need else [options.sampling]:
         tried = replace(options, sampling=sampling)
         fitted = _fitted(responses, built, reference, tried, models, started, progress)
-        if not checking.want_draws(fitted.checks()):
+        if not checking.need_draws(fitted.checks()):
             break
     return fitted
 

@@ -121,8 +121,11 @@ class CompiledModels:
         for each in self._found:
             if each.suits(built):
                 return each.given(built)
-        alike = [each.first for each in self._found if _suits(each.first, built, _DOSES)]
-        self._found.append(_Compiled.of(built, alike[0] if alike else None, progress))
+        other = None
+        if doses_are_data(built.design):
+            alike = (each.first for each in self._found if _suits(each.first, built, _DOSES))
+            other = next(alike, None)
+        self._found.append(_Compiled.of(built, other, progress))
         return self._found[-1].given(built)
 
 
@@ -177,6 +180,13 @@ def counts_are_data(spec: ModelSpec, design: Design) -> bool:
     # How summed-out contaminations go with repeated trials is worked out when it is built.
     repeated = design.n_single < len(design)
     return design.exposure is None or not (repeated and spec.likelihood.has_model_by_item)
+
+
+def doses_are_data(design: Design) -> bool:
+    """Return whether the model of a table is that of another with other contaminations too."""
+    # What uncertain contaminations are, and how models of one base were exposed, is worked out
+    # when it is built.
+    return design.exposure is None and design.shared is None and design.lineage is None
 
 
 def _design(spec: ModelSpec, table: Responses | Design) -> Design:

@@ -78,12 +78,9 @@ print(held_out.sum(), "responses are held out,", (~held_out).sum(), "are fitted"
 spec = bc.load_model("anchored").model_dump()
 spec["difficulty"]["selection"] = "ignored"
 fit = bc.fit(table[~held_out], spec, seed=2, draws=750, tune=500)
-checks = fit.checks()
-for check in checks:
-    if check.outcome is not bc.Outcome.PASSED:
-        print(f"{check.name}: {check.outcome.value}: {check.sentence}")
-passed = sum(check.outcome is bc.Outcome.PASSED for check in checks)
-print(f"{passed} of {len(checks)} checks passed")
+checks = pd.DataFrame([check.to_dict() for check in fit.checks()])
+print(checks["outcome"].value_counts().to_string())
+print(*checks.loc[checks["outcome"] != "passed", "sentence"], sep="\n")
 
 # %%
 # Estimates beside the problems held out

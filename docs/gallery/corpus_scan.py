@@ -77,12 +77,9 @@ print(verdicts.agg(["count", "sum"]).to_string())
 # rule is for copies only, since it is blind to duplicates in other words.
 
 curve = bc.fit_curve(scan, judgements, seed=1, draws=500, tune=800)
-checks = curve.checks()
-for check in checks:
-    if check.outcome is not bc.Outcome.PASSED:
-        print(f"{check.name}: {check.outcome.value}: {check.sentence}")
-passed = sum(check.outcome is bc.Outcome.PASSED for check in checks)
-print(f"{passed} of {len(checks)} checks passed")
+checks = pd.DataFrame([check.to_dict() for check in curve.checks()])
+print(checks["outcome"].value_counts().to_string())
+print(*checks.loc[checks["outcome"] != "passed", "sentence"], sep="\n")
 columns = ["of", "quantity", "mean", "ci_low", "ci_high"]
 print(curve.summary()[columns].round(2).to_string(index=False))
 

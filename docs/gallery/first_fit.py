@@ -58,12 +58,9 @@ print(table.sample(5, random_state=1).to_string(index=False))
 # Draws are few here, to be quick; the defaults are larger.
 
 fit = bc.fit(table, seed=1, draws=750, tune=500)
-checks = fit.checks()
-for check in checks:
-    if check.outcome is not bc.Outcome.PASSED:
-        print(f"{check.name}: {check.outcome.value}: {check.sentence}")
-passed = sum(check.outcome is bc.Outcome.PASSED for check in checks)
-print(f"{passed} of {len(checks)} checks passed")
+checks = pd.DataFrame([check.to_dict() for check in fit.checks()])
+print(checks["outcome"].value_counts().to_string())
+print(*checks.loc[checks["outcome"] != "passed", "sentence"], sep="\n")
 
 # %%
 # The result

@@ -96,12 +96,9 @@ shown = found[["overfitting", "overfitting_low", "overfitting_high"]]
 shown = shown.set_axis(["total", "low", "high"], axis=1).round(3)
 verdicts = found["overfitting_verdict"]
 print(shown.assign(true_total=truth.round(3), verdict=verdicts).to_string())
-checks = fit.checks()
-for check in checks:
-    if check.outcome is not bc.Outcome.PASSED:
-        print(f"{check.name}: {check.outcome.value}: {check.sentence}")
-passed = sum(check.outcome is bc.Outcome.PASSED for check in checks)
-print(f"{passed} of {len(checks)} checks passed")
+checks = pd.DataFrame([check.to_dict() for check in fit.checks()])
+print(checks["outcome"].value_counts().to_string())
+print(*checks.loc[checks["outcome"] != "passed", "sentence"], sep="\n")
 
 # %%
 # The picture has both parts of the total. An analysis that compares items with each

@@ -36,7 +36,9 @@ def test_each_night_is_fitted_and_has_a_row(run: Run, table: Path, tmp_path: Pat
     assert [Fit.from_netcdf(folder / name).record["seed"] for name in files] == [1, 1]
     rows = [line.split() for line in done.out.splitlines() if line.startswith(("1/", "2/"))]
     assert [row[:4] for row in rows] == [["1/12", "20", "1", "60"], ["2/12", "20", "1", "60"]]
-    assert f"Saved 2 fits in {folder}." in done.out
+    scores = folder / "summary.csv"
+    assert f"Saved 2 fits in {folder}, their scores in {scores}." in done.out
+    assert pd.read_csv(scores)["night"].tolist() == ["1/12", "2/12"]
     strict = run("fit", table, "--each", "night", "--out", folder, *OPTIONS, "--strict", "--quiet")
     assert strict.status == 3  # so few draws fail checks; nothing is fitted anew
     assert strict.out == ""

@@ -36,6 +36,13 @@ def test_a_file_is_read_as_a_whole_table_is(tmp_path: Path) -> None:
     assert any("where" in note for note in first.notes)
 
 
+def test_parts_without_rows_are_left_out() -> None:
+    parts = split_responses(nightly(), "night", where="night > 'a night' or item == 'k'")
+    assert list(parts) == ["b night"]
+    with pytest.raises(DataError, match="none of 4 rows is left where item == 'k'"):
+        split_responses(nightly(), "night", where="item == 'k'")
+
+
 def test_faults_name_the_part() -> None:
     table = nightly().assign(correct=[1, 0, 1, 7])
     with pytest.raises(DataError, match=r"DataFrame\[night = a night\]: row 2: correct: got 7"):
