@@ -10,6 +10,7 @@ from bayescontam._text import printable
 from bayescontam.cli.options import (
     Clean,
     CleanMargin,
+    Columns,
     CovariatesFile,
     Cutoff,
     DropMissing,
@@ -51,6 +52,7 @@ def advise(
     cutoff: Cutoff = None,
     clean_margin: CleanMargin = 0,
     clean: Clean = None,
+    column: Columns = None,
     where: Where = None,
     sum_repeats: SumRepeats = False,
     drop_missing: DropMissing = False,
@@ -73,7 +75,7 @@ def advise(
         [table] = given_tables(
             responses, None, covariates, missing_contamination, contamination_scale,
             dates_of(released, cutoff, clean_margin), clean or (),
-            where, sum_repeats, drop_missing,
+            where, sum_repeats, drop_missing, columns=column,
         ).values()  # fmt: skip
         found = of_table(table, model, clean=clean or (), accuracy=accuracy, level=level)
     if output == "csv":

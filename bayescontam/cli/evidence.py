@@ -16,11 +16,11 @@ from bayescontam.cli.options import (
     Strict,
     Tune,
     check_file,
+    columns_of,
     examples,
     exit_if_failed,
 )
 from bayescontam.cli.terminal import print_checks, print_lines, print_notes, print_table, put_json
-from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
     from bayescontam.evidence.model_evidence import ModelEvidence
@@ -80,7 +80,7 @@ def evidence(
         from bayescontam.evidence.model_evidence import ASSUMPTION, model_evidence
 
         check_table_ending(out, "covariates")
-        table = read_scores(scores, columns=_named(column or []), lower_is_seen=lower_is_seen)
+        table = read_scores(scores, columns=columns_of(column), lower_is_seen=lower_is_seen)
     found = model_evidence(
         table,
         without_controls=without_controls,
@@ -105,19 +105,6 @@ def evidence(
         )
     if strict:
         exit_if_failed(found.checks)
-
-
-def _named(given: list[str]) -> dict[str, str]:
-    """Return columns by the names that scores use, of texts NAME=COLUMN."""
-    named = {}
-    for text in given:
-        name, sign, column = text.partition("=")
-        if not sign or not column or name in named:
-            raise UsageError(
-                f"--column: got {printable(text, 60)!r}; allowed is NAME=COLUMN, each name once"
-            )
-        named[name] = column
-    return named
 
 
 def _print_found(found: "ModelEvidence", level: float) -> None:

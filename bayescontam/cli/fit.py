@@ -13,6 +13,7 @@ from bayescontam.cli.options import (
     Chains,
     Clean,
     CleanMargin,
+    Columns,
     CovariatesFile,
     Cutoff,
     DropMissing,
@@ -31,6 +32,7 @@ from bayescontam.cli.options import (
     Tune,
     Where,
     check_file,
+    columns_of,
     dates_of,
     draws_of,
     examples,
@@ -66,6 +68,7 @@ FIT_EXAMPLES = examples(
     "bayescontam fit responses.csv --out fit.nc",
     "bayescontam fit responses.csv --covariates scan.parquet --model positive -o fit.nc",
     "bayescontam fit responses.csv --bootstrap --out fit.nc",
+    "bayescontam fit scores.csv --column model=llm --column item=question -o fit.nc",
     'bayescontam fit arc.csv --model concepts --where "not minimal" --seed 1 -o arc.nc',
     "bayescontam fit nightly.csv --each date --draws auto --out fits",
     "bayescontam fit arc.csv --imputations imputations.parquet -o arc.nc",
@@ -115,6 +118,7 @@ def fit(
     cutoff: Cutoff = None,
     clean_margin: CleanMargin = 0,
     clean: Clean = None,
+    column: Columns = None,
     where: Where = None,
     each: Annotated[
         str | None,
@@ -241,7 +245,7 @@ def fit(
         tables = given_tables(
             responses, each, covariates, missing_contamination, contamination_scale,
             dates_of(released, cutoff, clean_margin), clean or (),
-            where, sum_repeats, drop_missing, imputations,
+            where, sum_repeats, drop_missing, imputations, column,
         )  # fmt: skip
         if each is None:
             spec, table = choose_spec(model, tables[""], clean or ())
@@ -336,6 +340,7 @@ def update(
     released: Released = None,
     cutoff: Cutoff = None,
     clean: Clean = None,
+    column: Columns = None,
     where: Where = None,
     sum_repeats: SumRepeats = False,
     drop_missing: DropMissing = False,
@@ -384,8 +389,9 @@ def update(
         from bayescontam.updating import update as updating
 
         table = read_responses(
-            responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where
-        )
+            responses, sum_repeats=sum_repeats, drop_missing=drop_missing, where=where,
+            columns=columns_of(column),
+        )  # fmt: skip
         if (dates := dates_of(released, cutoff)) is not None:
             table = given_responses(
                 table, covariates, missing_contamination, dates=dates, clean=clean or ()

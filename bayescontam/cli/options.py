@@ -107,6 +107,14 @@ Clean = Annotated[
 Where = Annotated[
     str | None, in_data(help="Rows to use, as a pandas query: \"benchmark == 'mmlu'\".")
 ]
+Columns = Annotated[
+    list[str] | None,
+    in_data(
+        "--column",
+        help="NAME=COLUMN: where the table has another name for model, benchmark, item, correct or"
+        " another column; may be repeated.",
+    ),
+]
 SumRepeats = Annotated[
     bool, in_data("--sum-repeats", help="Sum several rows of one model and item.")
 ]
@@ -160,6 +168,19 @@ def reference_of(text: str) -> float | str:
         return text
 
 
+def columns_of(given: Sequence[str] | None) -> dict[str, str]:
+    """Return columns by the names that a table uses, of texts NAME=COLUMN."""
+    named: dict[str, str] = {}
+    for text in given or ():
+        name, sign, column = text.partition("=")
+        if not sign or not column or not name or name in named:
+            raise UsageError(
+                f"--column: got {printable(text, 60)!r}; allowed is NAME=COLUMN, each name once"
+            )
+        named[name] = column
+    return named
+
+
 def draws_of(text: str) -> "int | Literal['auto']":
     """Return a number of draws as it was written, or auto."""
     if text == "auto":
@@ -193,6 +214,7 @@ def given_tables(
     sum_repeats: bool,
     drop_missing: bool,
     imputations: Path | None = None,
+    columns: Sequence[str] | None = None,
 ) -> "dict[str, Responses]":
     """Return the table of responses that options describe, or its parts by a column's values."""
     from bayescontam.data.imputations import read_imputations
@@ -208,6 +230,7 @@ def given_tables(
         "drop_missing": drop_missing,
         "where": where,
         "contamination_scale": "share" if of_covariates else contamination_scale,
+        "columns": columns_of(columns),
     }
     if each is None:
         tables = {"": read_responses(responses, **reading)}

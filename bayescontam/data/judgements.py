@@ -43,7 +43,6 @@ _EXCHANGED = {"subset": "superset", "superset": "subset"}
 type Sort = Literal["people", "models", "rules", "trained"]
 
 _IMPLIED = {"exact": 1, "equivalent": 1, "unrelated": 0}
-_WORDS = {"yes": "1", "no": "0"}
 PAIR = ("benchmark", "item", "source", "document", "chunk")  # columns that name a pair
 # How the names of judges begin that are language models, fixed rules, and judges trained on the
 # judgements of others.
@@ -72,7 +71,7 @@ def _read_column(table: pd.DataFrame, name: str, faults: FaultList) -> Any:
         faults.flag(~fits & (values != -np.inf), name, problem, cells)
         return np.where(fits, values, np.nan)
     if name == "is_duplicate":
-        values = read_numbers(cells.map(lambda cell: _WORDS.get(_plain(cell), cell)), words=True)
+        values = read_numbers(cells, words=True)
         fits = np.isnan(values) | np.isin(values, [0, 1])
         allowed = "1 or yes (a duplicate), 0 or no (none), or blank (unjudged)"
         faults.flag(~fits, name, f"got {{}}, allowed is {allowed}", cells)

@@ -15,10 +15,10 @@ from bayescontam.data.validation import (
     MISSING,
     NUMBER,
     WHOLE,
-    WORDS,
     FaultList,
     check_choice,
     read_numbers,
+    renamed_columns,
 )
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -188,7 +188,7 @@ def cast_column(cells: pd.Series) -> pd.Series:
     """Return a column of text as true/false or numbers if every cell allows it, else as is."""
     codes, uniques = pd.factorize(cells)
     texts = [str(text) for text in uniques]
-    if all(text.casefold() in WORDS for text in texts):
+    if all(text.casefold() in {"true", "false"} for text in texts):
         values: Any = np.array([text.casefold() == "true" for text in texts])
     elif all(WHOLE.fullmatch(text) for text in texts):
         values = np.array([int(text) for text in texts], dtype=np.int64)
@@ -204,11 +204,15 @@ def cast_column(cells: pd.Series) -> pd.Series:
 
 
 def load_measured(
-    path: str | os.PathLike[str], keep: Collection[str], scale: Scale
+    path: str | os.PathLike[str],
+    keep: Collection[str],
+    scale: Scale,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[pd.DataFrame, str, list[str]]:
     """Return a table of a file, whose extra columns have types, its name, and notes."""
     table, source = load_table(path), os.fspath(path)
-    frame, delimiter, notes = table.frame, table.delimiter, list(table.notes)
+    frame = renamed_columns(table.frame, columns or {}, source)
+    delimiter, notes = table.delimiter, list(table.notes)
     if not delimiter:
         return frame, source, notes
     counts = (*_COUNTS, "contamination") if scale == "count" else _COUNTS

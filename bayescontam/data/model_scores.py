@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._text import join_list, printable
+from bayescontam._text import join_list
 from bayescontam.data.tables import read_table
 from bayescontam.data.validation import (
     FaultList,
     flag_near_duplicates,
-    format_value,
     need_columns,
     read_names,
     read_numbers,
+    renamed_columns,
     to_plain_frame,
     validate_unique,
 )
@@ -135,7 +135,7 @@ class ModelScores:
         DataError
             If the table cannot be used; it lists every fault.
         """
-        table = _renamed(to_plain_frame(frame, source), columns or {}, source)
+        table = renamed_columns(to_plain_frame(frame, source), columns or {}, source, _COLUMNS)
         faults = FaultList(source, np.arange(1, len(table) + 1))
         counts = "score" not in table.columns and any(name in table.columns for name in _COUNTS)
         if lower_is_seen and counts:
@@ -147,7 +147,7 @@ class ModelScores:
         number = "add one: how likely the item was seen, or n_correct and n_trials"
         needed = _NEEDED | {name: "add one: a whole number" for name in _COUNTS if counts}
         needed |= {} if counts else {"score": number}
-        need_columns(table, needed, _COLUMNS, faults)
+        need_columns(table, needed, _COLUMNS, faults, renamed=True)
         if both := [name for name in _COUNTS if not counts and name in table.columns]:
             faults.add(f"stands beside {join_list(both)}; leave one of the two away", "score")
         clean: dict[str, Any] = {
@@ -180,23 +180,6 @@ class ModelScores:
             notes.append(f"left out columns that scores do not have: {join_list(others)}")
         ordered = pd.DataFrame(clean)[[*_KEYS, "control", "score"]]
         return cls(ordered, counts, source, tuple(notes))
-
-
-def _renamed(table: pd.DataFrame, columns: Mapping[str, str], source: str) -> pd.DataFrame:
-    """Return a table whose columns have the names that scores use."""
-    for name, column in columns.items():
-        if name not in _COLUMNS:
-            raise UsageError(
-                f"columns: got {format_value(name)}; allowed are {join_list(_COLUMNS)}"
-            )
-        if column not in table.columns:
-            raise UsageError(
-                f"{printable(source)}: no column {format_value(column)} for '{name}'; the columns"
-                f" are {join_list(table.columns, most=12)}"
-            )
-    own = {name: table[column] for name, column in columns.items()}
-    rest = [name for name in table.columns if name not in {*own, *columns.values()}]
-    return table[rest].assign(**own)
 
 
 def _check_counts(table: pd.DataFrame, correct: Any, trials: Any, faults: FaultList) -> None:

@@ -54,7 +54,7 @@ def split_responses(
     (['1', '2'], [0])
     """
     scale = reading.get("contamination_scale", "share")
-    frame, source, notes = load_responses(responses, scale)
+    frame, source, notes = load_responses(responses, scale, reading.pop("columns", None))
     name = printable(source)
     if each not in frame.columns:
         columns = join_list([str(column) for column in frame.columns])

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from bayescontam.data.measures import (
 )
 from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.data.validation import (
+    YES_OR_NO,
     FaultList,
     closest_name,
     filter_rows,
@@ -32,6 +33,7 @@ from bayescontam.data.validation import (
     need_columns,
     read_names,
     read_numbers,
+    renamed_columns,
     to_plain_frame,
     validate_constant,
     validate_unique,
@@ -61,7 +63,7 @@ def read_scores(
     if present == ["correct"]:
         correct = read_numbers(table["correct"], words=True)
         odd = ~np.isin(correct, (0, 1)) & ~np.isnan(correct)
-        faults.flag(odd, "correct", "got {}, allowed is 0, 1, true or false", table["correct"])
+        faults.flag(odd, "correct", f"got {{}}, allowed is {YES_OR_NO}", table["correct"])
         return {"correct": correct}
     if present == ["n_correct", "n_trials"]:
         return _counts(table, faults)
@@ -69,10 +71,10 @@ def read_scores(
         faults.add(f"stands beside '{present[1]}'; keep one kind of score", "correct")
     elif present:
         absent = "n_trials" if present == ["n_correct"] else "n_correct"
-        need_columns(table, {absent: f"'{present[0]}' needs it"}, known, faults)
+        need_columns(table, {absent: f"'{present[0]}' needs it"}, known, faults, renamed=True)
     else:
         advice = "give 'correct' (0 or 1), or 'n_correct' with 'n_trials'"
-        need_columns(table, {"correct": advice}, known, faults)
+        need_columns(table, {"correct": advice}, known, faults, renamed=True)
     return {}
 
 
@@ -104,6 +106,7 @@ def read_responses(
     drop_missing: bool = False,
     where: str | None = None,
     contamination_scale: Scale = "share",
+    columns: Mapping[str, str] | None = None,
 ) -> "Responses":
     """Read and validate responses from a file or a table.
 
@@ -115,6 +118,9 @@ def read_responses(
         allows it. Semicolons between columns and decimal commas are recognised, and noted.
     sum_repeats, drop_missing, where, contamination_scale
         See `Responses.from_frame`.
+    columns : mapping of str to str, optional
+        For names that responses use the columns of the table that hold them, where they differ,
+        such as ``{"model": "llm", "item": "question"}``. `where` uses the names of responses.
 
     Returns
     -------
@@ -123,7 +129,7 @@ def read_responses(
     Raises
     ------
     UsageError
-        If there is no such file, or not of a known kind, or `where` cannot be used.
+        If there is no such file or column, or not of a known kind, or `where` cannot be used.
     DataError
         If the table cannot be used; it lists every fault.
 
@@ -137,7 +143,7 @@ def read_responses(
     >>> responses.frame["n_correct"].tolist(), responses.models
     ([1, 0], ('A',))
     """
-    table, source, notes = load_responses(responses, contamination_scale)
+    table, source, notes = load_responses(responses, contamination_scale, columns)
     found = Responses.from_frame(
         table,
         source=source,
@@ -150,12 +156,13 @@ def read_responses(
 
 
 def load_responses(
-    responses: Path | pd.DataFrame, contamination_scale: Scale
+    responses: Path | pd.DataFrame, scale: Scale, columns: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, str, list[str]]:
     """Return a table as it was given, not validated, with its name and notes on its reading."""
     if isinstance(responses, pd.DataFrame):
-        return responses, "DataFrame", []
-    return load_measured(responses, _KNOWN, contamination_scale)
+        frame = to_plain_frame(responses, "DataFrame") if columns else responses
+        return renamed_columns(frame, columns or {}, "DataFrame"), "DataFrame", []
+    return load_measured(responses, _KNOWN, scale, columns)
 
 
 def rows_where(table: pd.DataFrame, where: str, source: str) -> tuple[BoolArray, str]:
@@ -209,7 +216,8 @@ class Responses:
         Parameters
         ----------
         frame : pandas.DataFrame
-            Needs ``model``, ``benchmark``, ``item`` and either ``correct`` (0, 1, true, false)
+            Needs ``model``, ``benchmark``, ``item`` and either ``correct`` (0, 1, true,
+            false, yes or no)
             or ``n_correct`` with ``n_trials``. May have ``contamination`` in [0, 1],
             ``participant`` (who answered, where a model is a group of people; blank for other
             models) and any others.
@@ -410,7 +418,7 @@ def _clean(
     table: pd.DataFrame, faults: FaultList, drop_missing: bool, scale: Scale
 ) -> tuple[pd.DataFrame, BoolArray]:
     """Return the table in this package's columns, and which rows have a score or are refused."""
-    need_columns(table, _NEEDED, _KNOWN, faults)
+    need_columns(table, _NEEDED, _KNOWN, faults, renamed=True)
     if len(set(_NEEDED) - set(table.columns)) > 1:
         faults.advise(import_advice(faults.source) or ADVICE)
     clean: dict[str, Any] = {

@@ -24,7 +24,9 @@ _MOST_FAULTS = 100_000
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
-WORDS = {"true": 1.0, "false": 0.0}
+WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+YES_OR_NO = "0, 1, true, false, yes or no"
+"""What `read_numbers` takes for 1 and 0 with `words`."""
 _AS_FLOAT = re.compile(r"(0|[1-9]\d{0,17})\.0+", re.ASCII)
 _LABEL = re.compile(r"\d+\.\d+", re.ASCII)
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
@@ -116,6 +118,23 @@ def to_plain_frame(frame: pd.DataFrame, source: str) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
+def renamed_columns(
+    table: pd.DataFrame, columns: Mapping[str, str], source: str, allowed: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return a table in which the columns `columns` (name to column) have the names given."""
+    for name, column in columns.items():
+        if allowed and name not in allowed:
+            raise UsageError(f"columns: got {format_value(name)}; allowed are {join_list(allowed)}")
+        if column not in table.columns:
+            raise UsageError(
+                f"{printable(source)}: no column {format_value(column)} for '{name}'; the columns"
+                f" are {join_list(table.columns, most=12)}"
+            )
+    own = {name: table[column] for name, column in columns.items()}
+    rest = [name for name in table.columns if name not in {*own, *columns.values()}]
+    return table[rest].assign(**own)
+
+
 _OTHER_NAMES = {
     "model": ("llm", "system", "model name", "model_name", "solver"),
     "benchmark": ("task", "dataset", "suite", "test"),
@@ -130,8 +149,11 @@ def need_columns(
     needed: dict[str, str],
     known: Collection[str],
     faults: FaultList,
+    *,
+    renamed: bool = False,
 ) -> None:
     """Add a fault for each column of `needed` (name to advice) that `frame` lacks."""
+    # With `renamed`, the table's reader has an option for columns of other names.
     unknown = [name for name in frame.columns if name not in known]
     for name, advice in needed.items():
         if name not in frame.columns:
@@ -139,6 +161,8 @@ def need_columns(
             alike = next((others[own] for own in _OTHER_NAMES.get(name, ()) if own in others), "")
             if other := closest_name(name, unknown) or alike:
                 advice = f"did you mean {format_value(other)}? Rename it to '{name}'"
+                if renamed:
+                    advice += f", or give --column {name}={other} (columns)"
             faults.add(f"no such column; {advice}", name)
             faults.advise(f"the columns are {join_list(frame.columns, most=12)}")
 
@@ -266,7 +290,7 @@ def _is_missing(cell: Any) -> bool:
 
 def read_numbers(cells: pd.Series, *, words: bool = False) -> FloatArray:
     """Return a column as numbers: NaN where missing, infinity where it is no finite number."""
-    # With `words`, true and false count as 1 and 0; otherwise they are no numbers.
+    # With `words`, true, false, yes and no count as 1 and 0; otherwise they are no numbers.
     kind = cells.dtype
     if pd.api.types.is_bool_dtype(kind) and not words:
         return np.full(len(cells), np.inf)

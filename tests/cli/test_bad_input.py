@@ -28,7 +28,8 @@ TABLES: dict[str, tuple[str, str | bytes, str]] = {
     "missing column": (
         "a.csv",
         GOOD.replace("item", "itm", 1),
-        r"a\.csv: item: no such column; did you mean 'itm'\? Rename it to 'item'\nthe col",
+        r"a\.csv: item: no such column; did you mean 'itm'\? Rename it to 'item', or give --column"
+        r" item=itm \(columns\)\nthe col",
     ),
     "too many correct": ("a.csv", COUNTS + "m,b,i,3,2,0\n", r"row 1: n_correct: got '3', more"),
     "no trials": ("a.csv", COUNTS + "m,b,i,0,0,0\n", r"row 1: n_trials: got '0', allowed is"),

@@ -10,14 +10,15 @@ from bayescontam.inference.result import Fit
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]
-OPTIONS = ("--model", "ability", "--seed", 1, "--draws", 60, "--tune", 60, "--cores", 1)
+NAMED = ("--column", "model=llm")
+OPTIONS = (*NAMED, "--model", "ability", "--seed", 1, "--draws", 60, "--tune", 60, "--cores", 1)
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """Write responses of one model on two nights."""
+    """Write responses of one model, under another name, on two nights."""
     nights = [
-        pd.DataFrame({"model": "m", "benchmark": "b", "item": [f"i{k}" for k in range(20)]}).assign(
+        pd.DataFrame({"llm": "m", "benchmark": "b", "item": [f"i{k}" for k in range(20)]}).assign(
             night=night, correct=correct
         )
         for night, correct in (("1/12", [1, 0] * 10), ("2/12", [1, 1, 1, 0] * 5))
@@ -55,7 +56,7 @@ def test_each_night_is_fitted_and_has_a_row(run: Run, table: Path, tmp_path: Pat
 def test_what_cannot_be_done(
     run: Run, table: Path, tmp_path: Path, options: tuple[str, ...], message: str
 ) -> None:
-    done = run("fit", table, "--out", tmp_path / "fits", *options)
+    done = run("fit", table, "--out", tmp_path / "fits", *NAMED, *options)
     assert done.status == 2
     assert message in done.err
     assert not (tmp_path / "fits").exists()

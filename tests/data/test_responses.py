@@ -167,7 +167,7 @@ def test_correct_may_be_spelled_in_many_ways(cells: Any) -> None:
         ),
         (_frame(correct=1), "correct: stands beside 'n_correct'; keep one"),
         (_frame(n_correct=None, correct=1), "correct: stands beside 'n_trials'; keep one"),
-        (_correct([1, "yes", 0, 0]), "row 2: correct: got 'yes', allowed is 0, 1, true or false"),
+        (_correct([1, "right", 0, 0]), "row 2: correct: got 'right', allowed is 0, 1, true, .* no"),
         (_correct([1, 1j, 0, 0]), r"rows 1, 2, 3, 4: correct: got .*1j"),
         (_frame(n_correct=[1, 5, 0, 0]), "row 2: n_correct: got 5, more than n_trials"),
         (
@@ -270,6 +270,31 @@ def test_where_keeps_rows_and_their_numbers() -> None:
     assert responses.notes == ("used 1 of 4 rows: those where model == 'B' and item == 'q1'",)
     text = _frame(n_correct=["1", "2", "3", "4"], n_trials=["4"] * 4)
     assert len(Responses.from_frame(text, where="n_correct > 2").frame) == 2
+
+
+def test_columns_may_have_other_names(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(
+        "llm;suite;question;solved;dose\nA;quiz;q1;yes;0,5\nA;quiz;q2;No;0\nB;quiz;q1;TRUE;0,5\n"
+    )
+    names = {"model": "llm", "benchmark": "suite", "item": "question", "correct": "solved"}
+    names["contamination"] = "dose"
+    responses = read_responses(path, columns=names, where="model == 'A'")
+    assert responses.frame["n_correct"].tolist() == [1, 0]
+    assert responses.frame["contamination"].tolist() == [0.5, 0.0]
+    assert list(responses.frame.columns)[:6] == [
+        *list(names)[:3],
+        "n_correct",
+        "n_trials",
+        "contamination",
+    ]
+    frame = pd.read_csv(path, sep=";", decimal=",")
+    assert read_responses(frame, columns=names, where="model == 'A'").frame.equals(responses.frame)
+    assert "llm" in frame  # not changed
+    with pytest.raises(UsageError, match=r"no column 'llms' for 'model'; the columns are 'llm', "):
+        read_responses(path, columns=names | {"model": "llms"})
+    with pytest.raises(DataError, match=r"give --column model=llm \(columns\)"):
+        read_responses(path, columns={name: names[name] for name in names if name != "model"})
 
 
 @pytest.mark.parametrize(

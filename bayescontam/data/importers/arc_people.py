@@ -23,6 +23,7 @@ from bayescontam.data.importers.exclusion import (
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
 from bayescontam.data.tables import read_table
 from bayescontam.data.validation import (
+    YES_OR_NO,
     FaultList,
     check_choice,
     need_columns,
@@ -273,7 +274,7 @@ def _switch(table: pd.DataFrame, column: str, faults: FaultList) -> FloatArray:
     blank = np.isnan(values)
     # Raters mark what is nonsense; of an item it must be known what it is.
     odd = ~np.isin(values, (0, 1)) & (~blank if column == "nonsense" else True)
-    faults.flag(odd, column, "got {}, allowed is 0, 1, true or false", table[column])
+    faults.flag(odd, column, f"got {{}}, allowed is {YES_OR_NO}", table[column])
     return np.where(blank, 0.0, values)
 
 
@@ -310,7 +311,7 @@ def _read_answers(
     if "correct" in table:
         correct = read_numbers(table["correct"], words=True)
         odd = ~np.isin(correct, (0, 1)) & (found["training"] == 0).to_numpy()
-        faults.flag(odd, "correct", "got {}, allowed is 0, 1, true or false", table["correct"])
+        faults.flag(odd, "correct", f"got {{}}, allowed is {YES_OR_NO}", table["correct"])
         found["correct"] = np.where(odd, 0, np.nan_to_num(correct, posinf=0.0))
         return
     assert tasks is not None

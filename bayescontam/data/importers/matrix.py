@@ -13,7 +13,13 @@ from bayescontam.data.importers.logs import Imported, Importing, Log, LogOptions
 from bayescontam.data.importers.runs import Run
 from bayescontam.data.tables import read_table
 from bayescontam.data.tools import import_advice, tool_of
-from bayescontam.data.validation import FaultList, check_choice, read_names, read_numbers
+from bayescontam.data.validation import (
+    YES_OR_NO,
+    FaultList,
+    check_choice,
+    read_names,
+    read_numbers,
+)
 from bayescontam.errors import UsageError
 
 _ODD = "give the value from which a response is correct (threshold, --threshold)"
@@ -33,7 +39,7 @@ def import_matrix(
 ) -> Imported:
     """Read a matrix with a row for each model and a column for each item, or the reverse.
 
-    Cells are 0, 1, true or false; blank ones (or NA, null, none) are missing, and counted.
+    Cells are 0, 1, true, false, yes or no; blank ones (or NA, null, none) are missing, and counted.
 
     Parameters
     ----------
@@ -101,7 +107,7 @@ def import_matrix(
     # Items of other benchmarks may have the same names.
     twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
     faults.flag(twice.to_numpy(), label, "{} stands in another row too", given)
-    allowed = "0, 1, true or false" if threshold is None else "a number"
+    allowed = YES_OR_NO if threshold is None else "a number"
     values = np.empty((len(table), len(cells)))  # 0, 1, NaN where missing
     for position, name in enumerate(cells):
         numbers = read_numbers(table[name], words=True)
