@@ -87,7 +87,7 @@ $(SCAN): $(CORE)
 
 $(DEV): $(CORE)
 	@echo "Installing the tools for tests and checks, and the extras 'jax', 'scan', 'lab', 'ray', 'duplicates' and 'arc' (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates,arc]' || $(SET_UP_FAILED)
+	@$(PIP_INSTALL) -e '.[dev,jax,scan,wordllama,lab,ray,duplicates,arc]' || $(SET_UP_FAILED)
 	@touch $@
 
 # An example of the gallery scans a corpus.
@@ -98,5 +98,5 @@ $(DOCS): $(SCAN)
 
 $(BENCH): $(DEV)
 	@echo "Installing what the benchmarks compare with (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,scan,lab,ray,duplicates,arc,bench]' || $(SET_UP_FAILED)
+	@$(PIP_INSTALL) -e '.[dev,jax,scan,wordllama,lab,ray,duplicates,arc,bench]' || $(SET_UP_FAILED)
 	@touch $@

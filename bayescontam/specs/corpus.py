@@ -63,7 +63,8 @@ Conditions = Annotated[dict[str, Value | Values], BeforeValidator(_flat)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-MINILM = "minilm"
+MINILM, WORDLLAMA = "minilm", "wordllama"
+"""Models whose weights lie in packages."""
 
 
 class Benchmark(Block):
@@ -256,8 +257,9 @@ class Embedding(Block):
     )  # fmt: skip
 
     model: Text = MINILM
-    """``"minilm"`` (all-MiniLM-L6-v2, inside the extra 'scan'), ``"hashing"`` (counts of hashed
-    words: needs no model, finds only shared words), or the name or folder of a
+    """``"minilm"`` (all-MiniLM-L6-v2, inside the extra 'scan'), ``"wordllama"`` (means of word
+    vectors, extra 'wordllama': fast), ``"hashing"`` (counts of hashed words: needs no model,
+    finds only shared words), or the name or folder of a
     sentence-transformers or Hugging Face model. With `endpoint`, the name of the model there."""
     revision: Text | None = None
     """State of a model on the Hugging Face hub."""
