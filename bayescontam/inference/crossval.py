@@ -27,9 +27,10 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Thresholds
-from bayescontam.inference.loo import GOOD_K, elpd_figures, stored_loo, sum_se
+from bayescontam.inference.loo import elpd_figures, stored_loo, sum_se
 from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
+from bayescontam.inference.psis import GOOD_K
 from bayescontam.inference.result import Fit
 from bayescontam.inference.reusable import sample
 from bayescontam.inference.sampling import Sampling

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats.base.array import array_stats
 from arviz_stats.utils import ELPDDataLOO
 from scipy.special import expit, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import CHUNK, Draws, node_probabilities
 from bayescontam.inference.predictive import Prediction, predictive_draws
+from bayescontam.inference.psis import GOOD_K, psis_weights
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
@@ -24,27 +24,6 @@ from bayescontam.model.quadrature import log_weights
 
 MIN_DRAWS = 30
 """Pareto k is estimated from the largest fifth of few draws, and of five none can be."""
-GOOD_K = 0.7
-"""Pareto k up to which importance sampling by many draws can be trusted."""
-_EQUAL = 1e-9
-"""Range of log ratios that differ by rounding, or not at all."""
-
-
-def psis_weights(log_ratios: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return Pareto-smoothed log weights along the last axis, which sum to one, and Pareto k."""
-    # Vehtari, Simpson, Gelman, Yao & Gabry (2024), arXiv:1507.02646. A tail of equal weights has no
-    # shape: its k is 0.
-    log_weights, pareto_k = np.zeros(log_ratios.shape), np.zeros(log_ratios.shape[:-1])
-    differ = np.ptp(log_ratios, axis=-1) > _EQUAL
-    if differ.any():
-        smoothed = array_stats.psislw(-log_ratios[differ], r_eff=1, axis=-1)
-        log_weights[differ], pareto_k[differ] = smoothed
-    return log_weights - logsumexp(log_weights, axis=-1, keepdims=True), pareto_k
-
-
-def max_pareto_k(draws: int) -> float:
-    """Return the largest Pareto k with which weights of so many draws can be trusted."""
-    return float(min(1 - 1 / np.log10(draws), GOOD_K))
 
 
 def stored_loo(tree: xr.DataTree) -> ELPDDataLOO:

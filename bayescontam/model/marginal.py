@@ -232,10 +232,14 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
         return log_density(level, step, lattice, lattice.nodes) + constant
 
     def draw(level: Any, step: Any, size: Any) -> Any:
-        own, weights = lattice.level, lattice.basis
+        # Constants, as in `taken`.
+        own, weights = pt.constant(lattice.level), lattice.basis
+        row, column = pt.constant(design.item), pt.constant(design.model)
         item = (weights[:, :, None] * level[own]).sum(axis=1)
-        item = item + ((weights * step[own]).sum(axis=1) * pm.Normal.dist(shape=len(own)))[:, None]
-        return pm.Binomial.dist(n=design.n_trials, logit_p=item[design.item, design.model])
+        item = (
+            item + ((weights * step[own]).sum(axis=1) * pm.Normal.dist(shape=len(weights)))[:, None]
+        )
+        return pm.Binomial.dist(n=design.n_trials, logit_p=item[row, column])
 
     pm.CustomDist(
         "n_correct", level, step * scale, logp=logp, dist=draw,

@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from bayescontam._types import FloatArray
 from bayescontam.model.design import Design
-from bayescontam.model.products import weighted_sums
+from bayescontam.model.products import taken, weighted_sums
 
 Effects = Mapping[str, Any]
 """Effects under their names, each (…, one position for each level); None where left out.
@@ -39,7 +39,7 @@ def _deviation(effects: Effects, design: Design) -> Any:
     """Return by how much each response's contamination differs from what was expected of it."""
     if design.shared is None or not _has(effects, "shared"):
         return 0.0
-    return design.shared.offsets(effects["shared"])[..., design.item]
+    return taken(design.shared.offsets(effects["shared"]), design.item)
 
 
 def dose_of(design: Design, name: str, data: Data) -> Any:
@@ -49,23 +49,23 @@ def dose_of(design: Design, name: str, data: Data) -> Any:
 
 def _without_slope(effects: Effects, design: Design, data: Data = NO_DATA) -> Any:
     """Return the log-odds without the part that the slope has in them."""
-    eta = effects["theta"][..., design.model_unit]
+    eta = taken(effects["theta"], design.model_unit)
     if _has(effects, "psi"):
-        harder = weighted_sums(design.selection, effects["psi"][..., design.partial])
-        eta = eta - harder[..., design.item]
+        harder = weighted_sums(design.selection, taken(effects["psi"], design.partial))
+        eta = eta - taken(harder, design.item)
     if _has(effects, "delta"):
-        eta = eta - effects["delta"][..., design.item]
+        eta = eta - taken(effects["delta"], design.item)
     if _has(effects, "alpha"):
-        eta = eta * effects["alpha"][..., design.item]
+        eta = eta * taken(effects["alpha"], design.item)
     if _has(effects, "alpha_pair"):
-        eta = eta * effects["alpha_pair"][..., design.model_benchmark]
+        eta = eta * taken(effects["alpha_pair"], design.model_benchmark)
     if _has(effects, "kappa"):
-        eta = eta - effects["kappa"][..., design.benchmark] * dose_of(design, "item_dose", data)
+        eta = eta - taken(effects["kappa"], design.benchmark) * dose_of(design, "item_dose", data)
     if _has(effects, "spillover"):
         eta = eta + _spillover(effects, design) * dose_of(design, "cell_dose", data)
     for name, level in (("zeta", design.participant), ("xi", design.pair)):
         if _has(effects, name) and level is not None:
-            eta = eta + _with_zero(effects[name])[..., level]
+            eta = eta + taken(_with_zero(effects[name]), level)
     return eta
 
 
@@ -81,15 +81,15 @@ def _spillover(effects: Effects, design: Design) -> Any:
     known = effects["spillover"]
     if design.lineage is None:
         return known
-    return known[..., design.model_benchmark]
+    return taken(known, design.model_benchmark)
 
 
 def response_slopes(effects: Effects, design: Design) -> Any:
     """Return the slope that holds for each response, (…, response)."""
     # Log-odds from surely clean to surely contaminated; 0 of models known to be clean.
-    slope = effects["beta"][..., design.model_benchmark]
+    slope = taken(effects["beta"], design.model_benchmark)
     if _has(effects, "gamma"):
-        own = effects["gamma"] * effects["delta"][..., design.item]
+        own = effects["gamma"] * taken(effects["delta"], design.item)
         slope = slope + (own * ~design.clean[design.model] if design.clean.any() else own)
     return slope
 

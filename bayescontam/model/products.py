@@ -1,8 +1,18 @@
-"""Products of constant matrices with vectors of parameters."""
+"""Positions in vectors of parameters, and products of constant matrices with such vectors."""
 
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
+
+from bayescontam._types import IntArray
+
+
+def taken(values: Any, at: IntArray) -> Any:
+    """Return values at positions along their last axis, (…, n) to (…, *positions)."""
+    # PyTensor 3.3 looks at each element of an array that indexes, whether it is true or false: two
+    # seconds of the processor for a million responses and each effect. Not at those of a constant.
+    return values[..., at if isinstance(values, np.ndarray) else pt.constant(at)]
 
 
 def weighted_sums(weights: Any, values: Any) -> Any:

@@ -13,7 +13,6 @@ from scipy.special import gammaln, logsumexp, softmax
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.estimands import Items, Reference, estimands
-from bayescontam.inference.loo import max_pareto_k, psis_weights
 from bayescontam.inference.posterior import (
     Draws,
     draw_difficulties,
@@ -22,6 +21,7 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import Rows, draw_effects
+from bayescontam.inference.psis import max_pareto_k, psis_weights
 from bayescontam.inference.result import Fit
 from bayescontam.inference.summary import DrawWeights, summarise, with_p_best
 from bayescontam.model.exposure import draw_nodes

@@ -6,7 +6,7 @@ import xarray as xr
 from scipy import integrate, optimize, stats
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.loo import max_pareto_k, psis_weights
+from bayescontam.inference.psis import max_pareto_k, psis_weights
 from bayescontam.inference.sensitivity import (
     confounding_curves,
     confounding_table,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayescontam.inference.loo import MIN_DRAWS, _left_out, psis_weights
+from bayescontam.inference.loo import MIN_DRAWS, _left_out
+from bayescontam.inference.psis import psis_weights
 
 
 def test_weights_leave_one_response_out():

@@ -1,0 +1,32 @@
+"""Time to smooth the importance weights of many responses, against ArviZ's ``psislw``.
+
+Run by ``make bench``. Both compute in one process and take turns; the best of five rounds counts.
+"""
+
+from time import process_time
+
+import numpy as np
+import pytest
+from arviz_stats.base.array import array_stats
+
+from bayescontam.inference.psis import psis_weights
+
+
+@pytest.mark.parametrize(("draws", "sets"), [(1000, 2000), (6000, 400)])
+def test_time_to_smooth_weights(draws: int, sets: int) -> None:
+    rng = np.random.default_rng(draws)
+    ratios = np.geomspace(0.1, 3, sets)[:, None] * rng.normal(size=(sets, draws))
+    contestants = {
+        "psislw": lambda: array_stats.psislw(-ratios, r_eff=1, axis=-1),
+        "psis_weights": lambda: psis_weights(ratios),
+    }
+    times = dict.fromkeys(contestants, np.inf)
+    for _ in range(5):
+        for name, smooth in contestants.items():
+            start = process_time()
+            smooth()
+            times[name] = min(times[name], process_time() - start)
+    each = {name: 1e6 * seconds / sets for name, seconds in times.items()}
+    ratio = times["psislw"] / times["psis_weights"]
+    print(f"\n{sets:,} sets of {draws:,} draws, µs each: {each}; ratio {ratio:.1f}")
+    assert ratio > 1.5
