@@ -16,6 +16,7 @@ from bayescontam.cli.options import (
     InsteadOfPrinting,
     PaperFormat,
     ShowNoProgress,
+    check_file,
     check_out,
     examples,
 )
@@ -52,6 +53,7 @@ RANK_EXAMPLES = examples(
 ITEMS_EXAMPLES = examples(
     "bayescontam items fit.nc",
     "bayescontam items fit.nc --fdr 0.2 --format csv --out items.csv",
+    "bayescontam items fit.nc --samples samples.csv",
 )
 # Columns that are left out where the terminal is narrow, in this order.
 _SPARE_OF_FITS = ("left_out", "p_loo", "refits", "divergences", "r_hat", "bad_k", "diff_se", "se")
@@ -304,22 +306,44 @@ def items(
     ] = 0.1,
     output: Format = "table",
     out: InsteadOfPrinting = None,
+    samples: Annotated[
+        Path | None,
+        Option(
+            help="Table to write (.csv, .parquet): where in the logs the answers to the suspects"
+            " are, or to the items that are listed instead."
+        ),
+    ] = None,
     quiet: ShowNoProgress = False,
 ) -> None:
     """List the items that do not fit: solved by weak models and missed by strong ones."""
     check_out(output, out, path)
+    if samples is not None:
+        from bayescontam.data.tables import check_table_ending, write_table
+
+        check_table_ending(samples, "samples")
+        check_file(samples, path)
     with stage(not quiet, f"reading {printable(path)}"):
         from bayescontam.inference.result import Fit
 
         fit = Fit.from_netcdf(path)
         table, sentences = fit.item_fit(fdr), fit.item_sentences(fdr)
+    shown = table[table["p_value"].notna()].head(max(_MOST, int(table["suspect"].sum())))
+    if samples is not None:
+        found = fit.samples(shown["item"].to_list())
+        if found.empty:
+            raise UsageError(
+                f"--samples: {printable(path)} holds no names of logs for these items; import the"
+                " logs with this version (bayescontam import inspect or lm-eval) and fit again"
+            )
+        write_table(samples, found)
     if output == "csv":
         put_csv(table, out)
     elif output == "json":
         put_json({"fdr": fdr, "items": table, "sentences": sentences}, out)
     else:
-        shown = table[table["p_value"].notna()].head(max(_MOST, int(table["suspect"].sum())))
         if len(shown):
             suspect = shown["suspect"].map({True: "yes", False: ""})
             print_table(shown.assign(suspect=suspect), ("contamination", "p_value"))
         print_lines(sentences)
+        if samples is not None:
+            print_lines([f"Wrote where {len(found):,} answers are to {printable(samples)}"])

@@ -48,6 +48,7 @@ REPORT_EXAMPLES = examples(
     'bayescontam report fit.nc --title "LiveCodeBench" --note "Contamination: released before the'
     ' cutoff of the model." --out report.html',
     "bayescontam report fit.nc --compare positive.nc --out report.html",
+    "bayescontam report fit.nc --logs http://127.0.0.1:7575 --out report.html",
     "bayescontam report fit.nc --out report.html --tables tables/",
     "bayescontam report fit.nc --scan scanned/ --curve curve.nc --out report.html",
     "bayescontam report arc.nc --tasks conceptarc --predictions mine.json --out report.html",
@@ -140,6 +141,13 @@ def report(
             " predictions are named otherwise; may be repeated."
         ),
     ] = None,
+    logs: Annotated[
+        str | None,
+        Option(
+            help="Folder of the logs that were imported, or the address where it is served, such"
+            " as that of 'inspect view': answers to a fit's listed items link to their samples."
+        ),
+    ] = None,
     tables: Annotated[
         Path | None,
         Option(
@@ -164,7 +172,7 @@ def report(
     given |= {"beside": beside}
     given |= {"truth": truth, "judgements": judgements}
     given |= {"tables": tables, "title": title, "note": note}
-    given |= {"tasks": tasks, "predictions": predictions, "solver": solver}
+    given |= {"tasks": tasks, "predictions": predictions, "solver": solver, "logs": logs}
     options = {name for name, value in given.items() if value}
     of_scans = {"curve", "beside", "items", "by", "truth", "judgements"}
     if os.path.isdir(path):  # noqa: PTH112 (pathlib raises for names that are too long)
@@ -183,7 +191,7 @@ def report(
             with stage(not quiet, "drawing"):
                 write_curve_report(known, out)
         else:
-            of_fits = {"compare", "scan", "curve", "tables", "title", "note"}
+            of_fits = {"compare", "scan", "curve", "tables", "title", "note", "logs"}
             _refuse(path, "a fit", options - of_fits - {"tasks", "predictions", "solver"})
             evidence, comparison = _evidence(scan, curve, quiet), None
             arc = _arc_items(known, tasks, predictions or [], solver or [], quiet)
@@ -196,6 +204,7 @@ def report(
                 comparison=comparison,
                 evidence=evidence,
                 arc=arc,
+                logs=logs,
                 title=title,
                 note=note,
                 tables_in=tables,

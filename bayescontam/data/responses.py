@@ -46,6 +46,8 @@ type Names = Sequence[str]
 _KEYS = ["model", "benchmark", "item"]
 PARTICIPANT = "participant"
 """Column of the person who answered, where a model is a group of people."""
+LOG_FILE, LOG_SAMPLE = "log_file", "log_sample"
+"""Columns of where an answer is: the log by its name in the imported folder, and a sample of it."""
 _KNOWN = (*_KEYS, PARTICIPANT, *SCORES, *MEASURES)
 _NEEDED = {
     "model": "add one: the name of the model that answered",
@@ -220,11 +222,13 @@ class Responses:
             false, yes or no)
             or ``n_correct`` with ``n_trials``. May have ``contamination`` in [0, 1],
             ``participant`` (who answered, where a model is a group of people; blank for other
-            models) and any others.
+            models), ``log_file`` and ``log_sample`` (where the answer is, as importers of logs
+            write it) and any others.
         source : str, default "DataFrame"
             Name of the table in messages.
         sum_repeats : bool, default False
-            Sum rows of the same model, benchmark and item; otherwise they are an error.
+            Sum rows of the same model, benchmark and item; otherwise they are an error. Of
+            ``log_file`` and ``log_sample`` the first row counts.
         drop_missing : bool, default False
             Drop rows without a score; otherwise they are an error.
         where : str, optional
@@ -258,7 +262,8 @@ class Responses:
         first = np.arange(len(clean))  # the first row of each response
         if set(_KEYS) <= set(clean.columns) and sum_repeats:
             first = first_of_group(clean, _keys(clean), complete)
-            validate_constant(clean, list(clean.columns[5:]), first, faults)
+            own = [name for name in clean.columns[5:] if name not in (LOG_FILE, LOG_SAMPLE)]
+            validate_constant(clean, own, first, faults)
         elif set(_KEYS) <= set(clean.columns):
             advice = "keep one, or sum them (sum_repeats, --sum-repeats)"
             validate_unique(clean, _keys(clean), faults, advice, complete)

@@ -54,7 +54,7 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import posterior_checks, with_own_effects
-from bayescontam.inference.rebuilt import tasks_of
+from bayescontam.inference.rebuilt import samples_of, tasks_of
 from bayescontam.inference.result import FORMAT, Fit
 from bayescontam.inference.reusable import CompiledModels, sample
 from bayescontam.inference.sampling import Engine, Sampling
@@ -163,7 +163,7 @@ def _fitted(
         judged, positions, own = _judged(posterior, built, options, models)
         groups = {"posterior": posterior, "sample_stats": sample_stats} | judged
         tasks, notes = tasks_of(responses, built.design)
-        groups |= stored_table(built.design, tasks)
+        groups |= stored_table(built.design, tasks, samples_of(responses))
         named = [name for name in ("estimands", "estimands_by_concept") if name in groups]
         summary = pd.concat(
             [summarise(groups[name], options.level) for name in named], ignore_index=True

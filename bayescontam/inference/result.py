@@ -21,7 +21,7 @@ from bayescontam.inference.identification import SMALLEST_EFFECT
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.rebuilt import rebuild_responses
+from bayescontam.inference.rebuilt import rebuild_responses, sample_table
 from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.inference.stored import (
     MOST_RESPONSES,
@@ -251,6 +251,25 @@ class Fit(Stored):
             columns that a fit does not store.
         """
         return rebuild_responses(self.data, self.spec, self.record)
+
+    def samples(self, items: "Names | None" = None) -> pd.DataFrame:
+        """Return where in the logs the answers to items are.
+
+        Parameters
+        ----------
+        items : str or sequence of str, optional
+            Items, as `item_fit` names them, whose rows come in this order. Default: all, in the
+            order of the responses in `data`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``model, benchmark, item, n_correct, n_trials, log_file`` (name of the log in the
+            folder that was imported), ``log_sample`` (where in it: of several trials the first),
+            one row for each response of which that is known. Without rows where the table had no
+            column ``log_file``, or an earlier version made the fit.
+        """
+        return sample_table(self.data, items)
 
     def summary(self, level: float | None = None) -> pd.DataFrame:
         """Return the headline: one row for each model and benchmark.
@@ -610,6 +629,7 @@ class Fit(Stored):
         tasks: "ArcTasks | Path | None" = None,
         predictions: "Paths" = (),
         solver: "Names" = (),
+        logs: Path | None = None,
         title: str = "",
         note: str = "",
         tables: Path | None = None,
@@ -637,6 +657,9 @@ class Fit(Stored):
         solver : str or sequence of str, optional
             Name of the solver in the fit, or ``LABEL=NAME`` where there are several, if
             predictions are named otherwise.
+        logs : str or path-like, optional
+            Folder of the logs that were imported, or the address where it is served, such as
+            that of Inspect View: answers to the listed items link to their samples.
         title : str, optional
             Heading of the page.
         note : str, optional
@@ -653,7 +676,7 @@ class Fit(Stored):
         UsageError
             If only one of `scan` and `curve` is given, or they do not go together; if
             predictions are given without tasks, or `solver` without predictions; if no item is
-            of these tasks.
+            of these tasks; if the fit holds no names of logs, or `logs` none of these.
         FitError
             If the other fits are of other responses.
         """
@@ -676,6 +699,7 @@ class Fit(Stored):
             comparison=comparison,
             evidence=evidence,
             arc=arc,
+            logs=logs,
             title=title,
             note=note,
             tables_in=tables,

@@ -382,8 +382,12 @@ def rounded(dataset: xr.Dataset, digits: int = DIGITS) -> xr.Dataset:
     return dataset.assign(data)
 
 
-def stored_table(design: Design, tasks: "pd.Series[str] | None" = None) -> dict[str, xr.Dataset]:
-    """Return what was fitted: the table as arrays, the labels, and the task of each item."""
+def stored_table(
+    design: Design,
+    tasks: "pd.Series[str] | None" = None,
+    samples: Mapping[str, "pd.Series[str]"] | None = None,
+) -> dict[str, xr.Dataset]:
+    """Return what was fitted: the table as arrays, labels, tasks of items, samples of logs."""
     constant: dict[str, Any] = {
         "model_of_response": ("response", design.model),
         "benchmark_of_response": ("response", design.benchmark),
@@ -417,6 +421,10 @@ def stored_table(design: Design, tasks: "pd.Series[str] | None" = None) -> dict[
         codes, names = pd.factorize(tasks)
         constant["task_of_item"] = ("item", codes)
         coords["task"] = list(names)
+    for name, values in (samples or {}).items():  # few bytes a response, however many there are
+        codes, names = pd.factorize(values)
+        constant[f"{name}_of_response"] = ("response", codes.astype(np.int32))
+        coords[name] = list(names)
     observed = {"n_correct": ("response", design.n_correct)}
     response = {"response": design.coords["response"]}
     return {

@@ -248,6 +248,7 @@ def _item(
         for k, pair in enumerate(pairs[:MOST_PAIRS], start=1)
     ]  # fmt: skip
     return {
+        "label": str(data["item"].to_numpy()[position]),
         "name": printable(str(data["item"].to_numpy()[position]), 60),
         "why": why,
         "pairs": shown,

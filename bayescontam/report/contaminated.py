@@ -59,8 +59,9 @@ def _joined(fit: Fit, evidence: Evidence) -> pd.DataFrame:
     By the posterior mean of contamination where the fit has one, else by the probability
     of a duplicate.
     """
-    answers = _as_in_scan(_by_model(fit), evidence)
-    items = answers.groupby(KEYS, sort=False)[["accuracy", "fitted"]].mean()
+    own = _by_model(fit)
+    answers = _as_in_scan(own.assign(label=own["item"]), evidence).groupby(KEYS, sort=False)
+    items = answers[["accuracy", "fitted"]].mean().join(answers["label"].first())
     table = evidence.ranked().merge(items, on=KEYS)
     posterior = _as_in_scan(fit.exposures(), evidence)
     if len(posterior):

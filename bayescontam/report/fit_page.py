@@ -49,6 +49,7 @@ from bayescontam.report.format import (
     provenance_rows,
 )
 from bayescontam.report.html import fill
+from bayescontam.report.log_samples import LogAddress, log_address, samples_section
 from bayescontam.report.mastery_section import mastery_of, mastery_section
 from bayescontam.report.model_page import assumptions
 from bayescontam.report.plots import first_of
@@ -105,19 +106,21 @@ def write_report(
     comparison: pd.DataFrame | None = None,
     evidence: Evidence | None = None,
     arc: ArcItems | None = None,
+    logs: str | os.PathLike[str] | None = None,
     title: str = "",
     note: str = "",
     tables_in: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> None:
     """Write the report of a fit as one HTML file that needs no network."""
+    address = log_address(fit, logs, path)
     folder = None if tables_in is None else _make_folder(Path(tables_in))
     estimands = fit.estimands(progress=progress)
     with stage(progress, "trying tasks of concepts"):
         mastery = mastery_of(fit)
     html = render(
         fit, comparison, evidence, arc, title=title, note=note, estimands=estimands,
-        mastery=mastery, progress=progress,
+        mastery=mastery, logs=address, progress=progress,
     )  # fmt: skip
     write_text(path, html)
     if folder is not None:
@@ -148,6 +151,7 @@ def whole_tables(
         "better": tables.better_pairs(fit),
         "ranks": tables.ranks(fit),
         "items": fit.item_fit() if "item_fit" in fit.data else pd.DataFrame(),
+        "samples": fit.samples(),
         "curves": tables.dose_response(fit),
         "bootstrap": tables.beside_bootstrap(fit, estimands),
         "confounding": fit.confounding(),
@@ -182,6 +186,7 @@ def render(
     note: str = "",
     estimands: pd.DataFrame | None = None,
     mastery: Mastery | str | None = None,
+    logs: LogAddress | None = None,
     progress: bool = False,
 ) -> str:
     """Return the report of a fit as HTML."""
@@ -224,6 +229,9 @@ def render(
         advance(1)
         content |= _identity(fit) | _verdict(fit, headline, content["ranking"])
         most = contaminated_section(fit, evidence, content["names"]["model"]) if evidence else None
+        listed = content["grids"] and content["grids"]["items"], most and most["rows"]
+        listed = *listed, content["items"] and content["items"]["rows"]
+        content["samples"] = samples_section(fit, listed, logs)
         content |= {
             "own_title": printable(title.strip(), 300),
             "own_note": paragraphs(note),
@@ -540,10 +548,10 @@ def _items(fit: Fit) -> dict[str, Any] | None:
     table = table[table["p_value"].notna()]
     suspects = int(table["suspect"].sum())
     shown = table.head(min(max(suspects, FEWEST_ITEMS), MOST_ITEMS))
-    labels = [printable(str(name), 60) for name in shown["item"]]
+    printed = [printable(str(name), 60) for name in shown["item"]]
     sentences = fit.item_sentences()
     return {
-        "rows": shown.assign(item=labels).to_dict("records"),
+        "rows": shown.assign(label=shown["item"], item=printed).to_dict("records"),
         "of": len(table),
         "file": in_file("items"),
         "open": suspects > 0 or len(sentences) > 1,

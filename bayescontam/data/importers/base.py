@@ -16,6 +16,7 @@ from bayescontam._progress import Advance
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray
 from bayescontam.data.jsonl import BrokenListError, json_records, no_object
+from bayescontam.data.responses import LOG_FILE, LOG_SAMPLE
 from bayescontam.data.validation import format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -29,7 +30,7 @@ _OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\d+(?:\.\d+)?")
 type Errors = Literal["leave-out", "incorrect"]  # what becomes of items at which a run failed
 type Names = str | Sequence[str]  # one name, or several
 type Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]  # one path, or several
-_TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials"}
+_TAKEN = {"model", "benchmark", "item", "correct", "n_correct", "n_trials", LOG_FILE, LOG_SAMPLE}
 _NAMED = re.compile(r"(\w+)=(.+)")
 MARK = "extra:"
 """Begins extra columns among trials, so that their names never clash with those of an importer."""

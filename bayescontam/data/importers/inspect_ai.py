@@ -383,9 +383,13 @@ def _scored(
             failed += sample.failed
             values.append(sample.values.get(scorer))
             answer, scores = sample.answers.get(scorer), {_METRIC: outcome}
+            place = f"sample {sample.item}, epoch {sample.epoch}"
             trials.append(
-                Trial(sample.item, scores, sample.epoch, answer, sample.text, sample.extra, run=run)
-            )
+                Trial(
+                    sample.item, scores, sample.epoch, answer, sample.text, sample.extra,
+                    run=run, sample=place,
+                )
+            )  # fmt: skip
         scored.append(Log(log.run, trials, version=log.version))
     if faults:
         raise DataError(faults)

@@ -71,6 +71,7 @@ class Row(NamedTuple):
     metrics: dict[str, Any]
     answer: str | None
     extra: tuple[Any, ...]
+    place: str  # in its file
 
 
 @dataclass
@@ -209,7 +210,7 @@ def _read(samples: Samples, importing: Importing, advance: Advance) -> None:
     times: Counter[str] = Counter()
     for place, content in objects(file, left_out, advance):
         with importing.row(file, place):
-            row, name = _row(content, importing.extra), content.get("filter")
+            row, name = _row(content, importing.extra, place), content.get("filter")
             if name is None:
                 # Versions that name no filters write the rows of one filter after those of
                 # another, so that a document's first row is of the first filter.
@@ -256,7 +257,7 @@ def _by_order(
     return dict(zip(names, unnamed, strict=False))
 
 
-def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
+def _row(row: dict[str, Any], extra: ExtraColumns, place: str) -> Row:
     if not isinstance(row.get("doc_id"), int | str):
         raise KeyError("has no 'doc_id'; is this a file of samples of lm_eval?")
     names = row.get("metrics")
@@ -275,6 +276,7 @@ def _row(row: dict[str, Any], extra: ExtraColumns) -> Row:
         {key: row[key] for key in measured if key in row},
         fingerprint(responses) if any(responses) else None,
         extra.values(row),
+        place,
     )
 
 
@@ -319,8 +321,10 @@ def import_lm_eval(
     ...     file = pathlib.Path(folder, "samples_quiz_2026-01-31T12-00-00.jsonl")
     ...     _ = file.write_text(row)
     ...     found = import_lm_eval(folder, model="org/model")
-    >>> found.frame.to_dict("records")
-    [{'model': 'org/model', 'benchmark': 'quiz', 'item': 'd0', 'n_correct': 1, 'n_trials': 1}]
+    >>> found.frame.loc[0, ["model", "benchmark", "item", "n_correct", "n_trials"]].to_list()
+    ['org/model', 'quiz', 'd0', 1, 1]
+    >>> found.frame.loc[0, ["log_file", "log_sample"]].to_list()
+    ['samples_quiz_2026-01-31T12-00-00.jsonl', 'doc_id 0, line 1']
     """
     importing = Importing(paths, options)
     check_threshold(threshold)
@@ -392,7 +396,12 @@ def _log(samples: Samples, filters: Mapping[str, str], hashed: Set[str], left_ou
     # By number of the document, so that the order of rows does not number its repeats.
     for row in sorted(rows, key=lambda row: (len(row.doc_id), row.doc_id)):
         item, content = (str(row.doc_hash), None) if task in hashed else (row.doc_id, row.content)
-        trials.append(Trial(item, row.metrics, str(times[item]), row.answer, content, row.extra))
+        trials.append(
+            Trial(
+                item, row.metrics, str(times[item]), row.answer, content, row.extra,
+                sample=f"doc_id {row.doc_id}, {row.place}",
+            )
+        )  # fmt: skip
         times[item] += 1
     stated = part(samples.results, "higher_is_better", task)
     lower = {name: not better for name, better in stated.items() if isinstance(better, bool)}

@@ -5,6 +5,7 @@ choice of a metric, names of models, what counts as correct, and which trials ar
 """
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -43,7 +44,7 @@ from bayescontam.data.importers.runs import (
     original_name,
     version_notes,
 )
-from bayescontam.data.responses import Responses
+from bayescontam.data.responses import LOG_FILE, LOG_SAMPLE, Responses
 from bayescontam.data.validation import check_choice, format_value
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -64,7 +65,8 @@ class Imported:
     ----------
     responses : Responses
         One row for each model and item, repeats added up; sorted by benchmark, model and item.
-        In addition to ``n_correct`` and ``n_trials`` the extra columns.
+        In addition to ``n_correct`` and ``n_trials`` the extra columns, and of Inspect and
+        lm-evaluation-harness ``log_file`` and ``log_sample``: where the first trial is.
     read : pandas.DataFrame
         A row for each benchmark: ``benchmark``, what was ``chosen``, numbers of ``models``,
         ``runs``, ``items``, ``responses`` and ``trials``, the fewest and most trials of a
@@ -201,6 +203,7 @@ class Trial(NamedTuple):
     file: str = ""  # log file, where a run has several; that of the run if it is empty
     run: str = ""
     """What identifies its run, where a log repeats answers of others; the log's if it is empty."""
+    sample: str = ""  # where in its file it is, in the tool's own words; "" if that is not known
 
 
 @dataclass(frozen=True)
@@ -255,6 +258,23 @@ class Importing:
 
         return [found[file] for file in sorted(found, key=order)]
 
+    def log_names(self, files: Sequence[str]) -> dict[str, str]:
+        """Return the names of logs within the folder that all paths have in common."""
+        # The place of that folder on this machine is not stored: a fit is passed on.
+        given = [path if path.is_dir() else path.parent for path in map(Path, as_list(self.paths))]
+        found: dict[str, str] = {}
+        # A link inside the folder has the name that it has there.
+        for place in (os.path.abspath, os.path.realpath):
+            folders = [place(folder) for folder in given]
+            try:
+                common = Path(os.path.commonpath(folders))
+            except ValueError:  # on several drives
+                continue
+            for file, path in zip(files, map(Path, map(place, files)), strict=True):
+                if path.is_relative_to(common) and common != Path(common.anchor):
+                    found.setdefault(file, path.relative_to(common).as_posix())
+        return {file: found.get(file, "/".join(Path(file).parts[-2:])) for file in files}
+
     def bar(self, files: Sequence[Path], large: int = LARGE) -> AbstractContextManager[Advance]:
         """Return a progress bar over files, shown where it is wanted and they are large."""
         total = sum(file.stat().st_size for file in files)
@@ -303,6 +323,11 @@ class Importing:
         _check_extra(trials, extra, self.source, keys)
         grouped = trials.groupby(keys, sort=True, observed=True)
         frame = grouped.agg(n_correct=("correct", "sum"), n_trials=("out_of", "sum"))
+        if "sample" in trials and (trials["sample"] != "").any():
+            first = grouped[["file", "sample"]].first()
+            names = self.log_names([*first["file"].unique()])
+            frame[LOG_FILE] = first["file"].map(names).astype("str")
+            frame[LOG_SAMPLE] = first["sample"].astype("str")
         if extra:
             own = grouped[list(extra)].first(skipna=False).rename(columns=extra)
             frame = frame.join(own.apply(of_one_kind))
@@ -381,6 +406,7 @@ class Importing:
                     "run": [trial.run or log.run.key for trial in log.trials],
                     "file": [trial.file or log.run.file for trial in log.trials],
                     "trial": [trial.number for trial in log.trials],
+                    "sample": [trial.sample for trial in log.trials],
                     "answer": pd.Series([trial.answer for trial in log.trials], dtype=object),
                     "content": pd.Series([trial.content for trial in log.trials], dtype=object),
                 }

@@ -302,3 +302,22 @@ def test_logs_larger_than_they_look_are_refused(
     monkeypatch.setenv("BAYESCONTAM_MAX_FILE", "1MB")
     with pytest.raises(DataError, match="cannot be read"):
         import_inspect([path], **CHOICES)
+
+
+def test_answers_name_their_sample_and_log(inspect_logs: Path, tmp_path: Path) -> None:
+    from inspect_ai.log import read_eval_log
+
+    folder = Path(shutil.copytree(inspect_logs, tmp_path / "logs" / "deep"))
+    found = import_inspect(tmp_path / "logs", **CHOICES).frame
+    logs = {
+        name: read_eval_log(str(tmp_path / "logs" / name)) for name in found["log_file"].unique()
+    }
+    for row in found.itertuples():
+        log = logs[row.log_file]
+        assert (log.eval.model, log.eval.task) == (row.model, row.benchmark)
+        known = [f"sample {s.id}, epoch {s.epoch}" for s in log.samples if str(s.id) == row.item]
+        assert row.log_sample in known
+    # Names are those in the folder that all paths have in common, wherever it is.
+    for paths in (folder, sorted(folder.iterdir())):
+        names = import_inspect(paths, **CHOICES).frame["log_file"]
+        assert {f"deep/{name}" for name in names} == set(found["log_file"])

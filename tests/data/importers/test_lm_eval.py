@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import bayescontam
 from bayescontam.data.importers.lm_eval import import_lm_eval
-from bayescontam.data.importers.logs import Imported
+from bayescontam.data.importers.logs import Imported, Importing
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
 from tests.support.write_lm_eval import ANSWERS, DOCS, RUNS, TASKS, digit, wordy
@@ -354,3 +354,46 @@ def test_paths_without_logs_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}\n")
     with pytest.raises(DataError, match=r"nor a results\.json beside it names the task"):
         import_lm_eval([tmp_path / "rows.jsonl"])
+
+
+def test_answers_name_their_line_and_file(lm_eval_logs: Path) -> None:
+    found = import_lm_eval(lm_eval_logs, **CHOICES).frame
+    files = {
+        name: (lm_eval_logs / name).read_text().splitlines() for name in set(found["log_file"])
+    }
+    assert len(files) > 1
+    for row in found.itertuples():
+        place = re.fullmatch(r"doc_id (\S+), line (\d+)", row.log_sample)
+        assert place
+        logged = json.loads(files[row.log_file][int(place[2]) - 1])
+        assert (str(logged["doc_id"]), logged["doc_hash"]) == (place[1], row.item)
+        assert logged["filter"] == ("flexible" if row.benchmark == "digits" else "none")
+
+
+def test_names_of_logs_distinguish_folders(lm_eval_logs: Path, tmp_path: Path) -> None:
+    first, second = (
+        shutil.copytree(lm_eval_logs, tmp_path / name / "out") for name in ("one", "two")
+    )
+    found = import_lm_eval([first, second], **CHOICES, copies="count")
+    assert set(found.frame["log_file"].str.split("/").str[:2].str.join("/")) == {"one/out"}
+    files = found.runs["file"].to_list()
+    names = Importing([first, second], {}).log_names(files)
+    assert [tmp_path / name for name in names.values()] == list(map(Path, names))
+
+
+def test_a_link_in_a_folder_has_the_name_that_it_has_there(tmp_path: Path) -> None:
+    for name in ("away", "logs"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "away" / "x.jsonl").touch()
+    link = tmp_path / "logs" / "y.jsonl"
+    link.symlink_to(tmp_path / "away" / "x.jsonl")
+    given = str(link)
+    assert Importing(tmp_path / "logs", {}).log_names([given]) == {given: "y.jsonl"}
+    # Folders that have nothing in common but the root do not say where they are.
+    found = Importing([tmp_path / "logs", Path("/usr")], {}).log_names([given])
+    assert found == {given: "logs/y.jsonl"}
+
+
+def test_columns_of_the_log_cannot_be_stored_twice(lm_eval_logs: Path) -> None:
+    with pytest.raises(UsageError, match="the name 'log_file' is taken"):
+        import_lm_eval(lm_eval_logs, **CHOICES, keep="log_file=doc.question")
