@@ -270,7 +270,8 @@ class Importing:
                 common = Path(os.path.commonpath(folders))
             except ValueError:  # on several drives
                 continue
-            for file, path in zip(files, map(Path, map(place, files)), strict=True):
+            for file in files:
+                path = Path(str(place(file)))
                 if path.is_relative_to(common) and common != Path(common.anchor):
                     found.setdefault(file, path.relative_to(common).as_posix())
         return {file: found.get(file, "/".join(Path(file).parts[-2:])) for file in files}
