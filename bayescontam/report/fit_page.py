@@ -229,8 +229,9 @@ def render(
         advance(1)
         content |= _identity(fit) | _verdict(fit, headline, content["ranking"])
         most = contaminated_section(fit, evidence, content["names"]["model"]) if evidence else None
-        listed = content["grids"] and content["grids"]["items"], most and most["rows"]
-        listed = *listed, content["items"] and content["items"]["rows"]
+        grids, misfits = content["grids"], content["items"]
+        listed: list[Any] = [grids and grids["items"], most and most["rows"]]
+        listed.append(misfits and misfits["rows"])
         content["samples"] = samples_section(fit, listed, logs)
         content |= {
             "own_title": printable(title.strip(), 300),
