@@ -163,3 +163,21 @@ def test_a_link_unfolds_the_texts(
     assert not target.is_displayed()
     link.click()
     assert target.is_displayed()
+
+
+def test_contaminated_items_lead_to_their_answers(hostile: Fit, evidence: Evidence) -> None:
+    tree = hostile.data.copy()
+    data = tree["constant_data"].to_dataset()
+    place = ("response", np.zeros(data.sizes["response"], dtype=np.int32))
+    logs = {"log_file": ["a.eval"], "log_sample": ["sample 1, epoch 1"]}
+    data = data.assign({f"{name}_of_response": place for name in logs}).assign_coords(logs)
+    tree["constant_data"] = xr.DataTree(data)
+    html = render(Fit(tree), evidence=evidence)
+    rows = section(hostile, evidence)["rows"]
+    assert {row["label"] for row in rows} <= set(map(str, data["item"].to_numpy()))
+    links = re.findall(r'<a href="#(sample-\d+)">answers</a>', html)
+    targets = re.findall(r'<tr id="(sample-\d+)"><td><span class="name">([^<]*)</span>', html)
+    # The lists of the page take turns, so that only the first rows have answers.
+    shown = [dict(targets)[link] for link in links]
+    assert len(shown) > 10
+    assert shown == [row["label"] for row in rows if row["label"] in set(shown)]

@@ -15,10 +15,7 @@ from bayescontam.errors import UsageError
 from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
-from bayescontam.report.contaminated import contaminated_section
-from bayescontam.report.evidence import Evidence
 from bayescontam.report.fit_page import render
-from bayescontam.report.format import Names
 from bayescontam.report.log_samples import (
     MOST_ITEMS,
     MOST_MODELS,
@@ -27,9 +24,6 @@ from bayescontam.report.log_samples import (
     samples_section,
 )
 from bayescontam.specs.registry import load_model
-from tests.report.conftest import MODELS
-from tests.report.test_contaminated import evidence as evidence
-from tests.report.test_contaminated import made as made
 from tests.support.made_fit import drawn_from_prior
 
 SERVED = "http://127.0.0.1:7575"
@@ -163,13 +157,6 @@ def test_of_a_fit_without_logs_nothing_is_shown(hostile: Fit) -> None:
     assert samples_section(hostile, [[{"label": "i0-0"}]]) is None
     with pytest.raises(UsageError, match="holds no names of logs; import them with this version"):
         log_address(hostile, SERVED, "page.html")
-
-
-def test_contaminated_items_have_the_label_of_the_fit(hostile: Fit, evidence: Evidence) -> None:
-    rows = contaminated_section(hostile, evidence, Names(MODELS, "name-model"))["rows"]
-    labels = set(hostile.data["constant_data"]["item"].to_numpy())
-    assert {row["label"] for row in rows} <= labels
-    assert len({row["label"] for row in rows}) == len(rows)
 
 
 @pytest.mark.browser
