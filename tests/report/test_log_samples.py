@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.cli.compare import items
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.pipeline import Options, fit_responses
@@ -157,6 +158,21 @@ def test_of_a_fit_without_logs_nothing_is_shown(hostile: Fit) -> None:
     assert samples_section(hostile, [[{"label": "i0-0"}]]) is None
     with pytest.raises(UsageError, match="holds no names of logs; import them with this version"):
         log_address(hostile, SERVED, "page.html")
+
+
+def test_the_answers_to_suspects_are_written(fit: Fit, hostile: Fit, tmp_path: Path) -> None:
+    for name, each in {"fit": fit, "hostile": hostile}.items():
+        each.to_netcdf(tmp_path / f"{name}.nc")
+    out = tmp_path / "samples.csv"
+    items(tmp_path / "fit.nc", samples=out, quiet=True)
+    written = pd.read_csv(out)
+    worst = fit.item_fit()["item"].iloc[:20].to_list()
+    assert list(written["item"].unique()) == worst
+    assert len(written) == COUNT * len(worst)
+    with pytest.raises(UsageError, match="holds no names of logs for these items"):
+        items(tmp_path / "hostile.nc", samples=out, quiet=True)
+    with pytest.raises(UsageError, match=r"allowed for samples is \.csv or \.parquet"):
+        items(tmp_path / "fit.nc", samples=tmp_path / "samples.txt", quiet=True)
 
 
 @pytest.mark.browser
