@@ -25,7 +25,9 @@ from bayescontam.scan.vector_index import (
     Matrix,
     VectorIndex,
     candidates,
+    centres_of,
     faiss_module,
+    nearest_lists,
     pieces,
     same_embedder,
     twice_installed,
@@ -43,6 +45,13 @@ _BLOCK = 2**28
 """Bytes of codes of a block, which is made in memory."""
 _TRAINING = 3 * 2**28
 """Bytes of vectors that lists are trained on at most."""
+_LISTS = 1.5
+"""Lists for the root of the number of texts, up to the nearest power of two.
+
+Of an item as many numbers are compared with lists as with texts if there are the root of as many
+lists as are searched (4 at least) times texts: 2. A few less halve the time of a build, nearly
+all of which goes into lists.
+"""
 _PER_LIST = 40, 64
 """Fewest and most training vectors for each list; FAISS warns below 39."""
 _HELD_OUT = 256
@@ -330,7 +339,7 @@ class IndexBuild:
             size = 0
         else:
             room = min(_TRAINING // (4 * self.dims), texts - self._held_out)
-            lists = 2 ** round(np.log2(max(1, 4 * texts**0.5)))
+            lists = 2 ** round(np.log2(max(1, _LISTS * texts**0.5)))
             lists = int(max(1, min(lists, room // _PER_LIST[0])))
             size = min(room, lists * _PER_LIST[1])
             code = "SQ8" if kind == "ivf-sq8" else f"PQ{_parts(self.dims)}"
@@ -359,9 +368,10 @@ class IndexBuild:
         """Write the blocks; return their names."""
         faiss = faiss_module()
         empty = self._train(kind)
-        centroids = None
+        on_gpus = centres = None
         if kind != "flat":
-            centroids = _on_gpus(faiss, faiss.extract_index_ivf(empty).quantizer)
+            quantizer = faiss.extract_index_ivf(empty).quantizer
+            on_gpus, centres = _on_gpus(faiss, quantizer), centres_of(quantizer)
         size = int(faiss.extract_index_ivf(empty).code_size if kind != "flat" else 2 * self.dims)
         names = []
         with progress_bar(self.progress, "add", len(self.texts), "texts") as advance:
@@ -371,7 +381,7 @@ class IndexBuild:
                 if not path.exists():
                     block = faiss.clone_index(empty)
                     for _, ids, vectors in pieces(self.texts, self.shards, group):
-                        _insert(block, units(vectors), ids, centroids)
+                        _insert(block, units(vectors), ids, on_gpus, centres)
                         advance(len(ids))
                     with atomic_path(path) as temporary:
                         _write(faiss, block, temporary)
@@ -446,13 +456,14 @@ def _on_gpus(faiss: Any, index: Any) -> Any:
         return None
 
 
-def _insert(block: Any, unit: Matrix, ids: Ids, centroids: Any) -> None:
-    """Add vectors to a block; to find the list of each takes longest, so GPUs do it."""
-    if centroids is None:
+def _insert(block: Any, unit: Matrix, ids: Ids, on_gpus: Any, centres: Matrix | None) -> None:
+    """Add vectors to a block; to find the list of each takes longest, so GPUs do it if they can."""
+    if centres is None:
         block.add_with_ids(unit, ids)
         return
+    lists = nearest_lists(unit, centres, 1)[1] if on_gpus is None else on_gpus.search(unit, 1)[1]
     library = require("faiss.contrib.ivf_tools", "scan")
-    library.add_preassigned(block, unit, centroids.search(unit, 1)[1].ravel(), ids)
+    library.add_preassigned(block, unit, lists.ravel(), ids)
 
 
 def _write(faiss: Any, index: Any, path: Path) -> None:

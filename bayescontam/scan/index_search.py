@@ -4,9 +4,9 @@ What FAISS finds is compared exactly. How often each cosine occurs among all oth
 estimated from the index's uniform sample of occurrences, each of which stands for as many.
 """
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +18,8 @@ from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam.errors import DataError, Fault
 from bayescontam.parallel import usable_cores
-from bayescontam.scan.search import Queries
+from bayescontam.scan.scores import BLOCK
+from bayescontam.scan.search import GROUP, Queries, workers
 from bayescontam.scan.sketch import (
     BINS,
     CANDIDATE,
@@ -28,13 +29,9 @@ from bayescontam.scan.sketch import (
     count_block,
     priority_of,
 )
-from bayescontam.scan.vector_index import Ids, Matrix, VectorIndex, candidates, units
+from bayescontam.scan.vector_index import Ids, Matrix, VectorIndex, candidates, units, with_scales
 from bayescontam.specs.corpus import Search
 
-_GROUP = 256
-"""Queries that FAISS searches at once, between two states of the progress bar."""
-_PIECE = 8192
-"""Sampled occurrences that are compared with all queries at once."""
 _CLOSE = 1e-6
 """Rounding of a cosine."""
 
@@ -81,59 +78,181 @@ def search_index(
         problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
         raise DataError([Fault(str(index.folder), problem)])
     unit, keep = units(queries.vectors), max(search.top_k, search.tail_size)
-    ids, cosines = _nearest(index, unit, candidates(keep, index.weight), progress)
+    with progress_bar(progress, "search", len(unit), "items") as advance:
+        ids, cosines = index.nearest(unit, candidates(keep, index.weight), advance=advance)
     counts, offsets, matches = _matches(index, ids, cosines)
     sketch = SampledSketch(
         keep, counts, offsets, matches, _strata(index, ids, cosines, queries.benchmarks),
         _chunks(index), frozenset(), {"texts": len(index.texts)}, index=index,
         estimated=np.zeros_like(counts),
     )  # fmt: skip
-    with progress_bar(progress, "sample", len(index.sample_rows), "chunks") as advance:
-        for stratum, first, last in _segments(index):
-            known, sampled = _in_sample(index, ids, first, last), np.zeros_like(counts)
-            for at in range(first, last, _PIECE):
-                rows = slice(at, min(at + _PIECE, last))
-                _add_sampled(sampled, index, unit, rows, known)
-                advance(rows.stop - at)
-            sampled *= index.weight
-            sketch.estimated += sampled
-            for benchmark in np.unique(queries.benchmarks):
-                own = sampled[queries.benchmarks == benchmark].sum(axis=0)
-                sketch.strata[stratum][benchmark] += own
-    sketch.counts += sketch.estimated
     # What is nearer than the last of the best matches was to be found.
     best = ids[:, : search.top_k]
     least = cosines[:, search.top_k - 1] if ids.shape[1] >= search.top_k else np.full(len(ids), -2)
-    lowest = np.array([sketch.threshold(q, search.tail_share) for q in range(len(ids))])
     sketch.found = int(np.isin(best, index.sample_rows["text"]).sum())
-    sketch.tails, sketch.missed = _tails(index, unit, queries.keys, lowest, ids, least)
+    comparison = _SampleComparison(index, queries, unit, ids, least, sketch, search.tail_share)
+    with progress_bar(progress, "sample", len(unit), "items") as advance:
+        for stratum, benchmark, added in comparison.run(advance):
+            sketch.strata[stratum][benchmark] += added
     return sketch
 
 
-def _add_sampled(
-    counts: NDArray[np.int64],
-    index: VectorIndex,
-    unit: Matrix,
-    rows: slice,
-    known: tuple[Ids, Ids],
-) -> None:
-    """Count the cosines of sampled rows, except with the queries that found them (`known`)."""
-    # In one piece, as those of a pass over all vectors are: Numba compiles the loop once for both.
-    hits = np.ascontiguousarray(index.sample_rows["copies"][rows])
-    scores = _counted(unit, units(index.sample[rows]), hits, counts)
-    here = (known[1] >= rows.start) & (known[1] < rows.stop)
-    query, column = known[0][here], known[1][here] - rows.start
-    np.subtract.at(counts, (query, bins_of(scores[query, column])), hits[column])
+@dataclass
+class _SampleComparison:
+    """Comparison of items with the sample: all cosines are counted, and tails drawn.
+
+    A thread has a part of the items and takes the sample piece by piece, so that none waits for
+    another. Of a piece only those cosines stay that may lie in the tail, or above the last of the
+    best matches. Counts only grow, so that the tail's threshold by those so far is never too high.
+    """
+
+    index: VectorIndex
+    queries: Queries
+    unit: Matrix
+    ids: Ids  # what was found, dims (query, text)
+    least: NDArray[Any]  # cosine of the last of the best matches of each query
+    sketch: SampledSketch  # its counts, estimates and tails are added to
+    tail_share: float
+
+    def run(self, advance: Callable[[int], None]) -> Iterator[tuple[Stratum, int, Any]]:
+        """Fill the sketch; give what is added to the counts of a stratum and benchmark."""
+        torch, n, threads = require("torch", "scan"), len(self.unit), usable_cores()
+        step = max(1, min(GROUP, -(-n // threads)))
+        parts = [slice(at, min(at + step, n)) for at in range(0, n, step)]
+        _ = self._rows, self._texts, self._known  # once, before threads
+        self.sketch.tails = []
+
+        def compare(part: slice) -> Any:
+            found = self._compare(part)
+            advance(part.stop - part.start)
+            return found
+
+        with workers(torch, threads) as pool:
+            for part, (added, tails, missed) in zip(parts, pool.map(compare, parts), strict=True):
+                self.sketch.tails += tails
+                self.sketch.missed += missed
+                benchmarks = self.queries.benchmarks[part]
+                for stratum, counts in added.items():
+                    for benchmark in np.unique(benchmarks).tolist():
+                        yield stratum, benchmark, counts[benchmarks == benchmark].sum(axis=0)
+
+    @cached_property
+    def _rows(self) -> NDArray[Any]:
+        return np.asarray(self.index.sample_rows)
+
+    @cached_property
+    def _texts(self) -> tuple[NDArray[Any], Ids, NDArray[np.bool_]]:
+        """Sampled texts as matches, the place of each row's text, and which rows stay in tails.
+
+        A text of c occurrences is sampled with probability min(1, c / weight), and stays with the
+        inverse of min(c, weight): whatever it is, its chance is 1 / weight. Of a text in several
+        rows the first counts.
+        """
+        text, first, place = np.unique(self._rows["text"], return_index=True, return_inverse=True)
+        entries = self.index.entries(text)
+        chance = 2**32 / np.minimum(entries["copies"], self.index.weight)
+        stays = _priorities(_low(entries), np.uint32(0)) < chance
+        return entries, place, stays[place] & (first[place] == np.arange(len(place)))
+
+    @cached_property
+    def _known(self) -> tuple[Ids, Ids]:
+        """Queries whose texts are in the sample, and the rows of these, in order of rows."""
+        query, row = _in_sample(self._rows["text"], self.ids)
+        order = np.argsort(row, kind="stable")
+        return query[order], row[order]
+
+    def _compare(self, part: slice) -> tuple[dict[Stratum, Any], list[NDArray[Any]], int]:
+        """Return counts of a part of the queries by stratum, their tails, and how many missed."""
+        weight, counts = self.index.weight, self.sketch.counts[part]
+        most = counts.sum(axis=1) + weight * int(self._rows["copies"].sum())
+        least = (self.least[part] + _CLOSE).astype(np.float32)
+        bound = np.full(len(counts), -2, np.float32)
+        added: dict[Stratum, Any] = {}
+        parts, seen, again = [], 0, 0
+        for stratum, start, end in _segments(self.index):
+            own = added[stratum] = np.zeros_like(counts)
+            for at in range(start, end, BLOCK):
+                rows = slice(at, min(at + BLOCK, end))
+                scores = self._count(part, rows, own)
+                seen += rows.stop - at
+                if seen >= again:
+                    # Seldom, as it takes about as long as a block.
+                    so_far, again = counts + weight * sum(added.values()), 2 * seen
+                    floor = _cosine(_thresholds(so_far, most, self.tail_share))
+                    bound = np.minimum(floor, least)
+                query, column = (scores >= bound[:, None]).nonzero()
+                parts.append((query, column + at, scores[query, column]))
+            own *= weight
+        estimated = sum(added.values(), np.zeros_like(counts))
+        self.sketch.estimated[part] = estimated
+        counts += estimated  # a view: those of the sketch
+        query, row, cosines = (np.concatenate(every) for every in zip(*parts, strict=True))
+        return added, *self._chosen(part, query, row, cosines, least)
+
+    def _count(self, part: slice, rows: slice, counts: NDArray[np.int64]) -> Matrix:
+        """Count the cosines of queries with rows, but with those that found them; return all."""
+        hits = np.ascontiguousarray(self._rows["copies"][rows])
+        vectors, scales = with_scales(self.index.sample[rows])
+        torch, n, width = require("torch", "scan"), part.stop - part.start, len(hits)
+        scores: Matrix = (torch.from_numpy(self.unit[part]) @ vectors.T).numpy()
+        none, nothing = np.zeros(n, np.uint32), np.empty((n, 0), CANDIDATE)
+        # By the loop that counts cosines with all vectors: Numba compiles it once for both.
+        count_block(
+            scores, scales.numpy(), 0, np.zeros(width, np.uint32), hits, none, False, counts,
+            self._cuts[:n], none.astype(np.int32), none, nothing, none.astype(np.int32),
+        )  # fmt: skip
+        known, places = self._known
+        here = slice(*np.searchsorted(places, [rows.start, rows.stop]))
+        inside = (known[here] >= part.start) & (known[here] < part.stop)
+        query, column = known[here][inside] - part.start, places[here][inside] - rows.start
+        np.subtract.at(counts, (query, bins_of(scores[query, column])), hits[column])
+        return scores
+
+    @cached_property
+    def _cuts(self) -> NDArray[np.uint32]:
+        return np.zeros((GROUP, BINS), np.uint32)
+
+    def _chosen(
+        self, part: slice, query: Ids, row: Ids, cosines: Matrix, least: Matrix
+    ) -> tuple[list[NDArray[Any]], int]:
+        """Return tails of queries, in random order, and how many sampled texts were not found."""
+        counts = self.sketch.counts[part]
+        floor = _cosine(_thresholds(counts, counts.sum(axis=1), self.tail_share))
+        entries, place, stays = self._texts
+        near = np.flatnonzero(cosines > least[query])
+        # Of a text in several rows each finds the same: it counts once.
+        pairs = np.unique(np.stack([query[near], self._rows["text"][row[near]]]), axis=1)
+        missed = int((self.ids[part][pairs[0]] != pairs[1][:, None]).all(axis=1).sum())
+        inside = stays[row] & (cosines >= floor[query])
+        query, row, cosines = query[inside], row[inside], cosines[inside]
+        matches = entries[place[row]]
+        matches["cosine"] = cosines
+        matches["priority"] = _priorities(_low(matches), self.queries.keys[part][query])
+        order = np.lexsort((matches["priority"], query))
+        ends = np.searchsorted(query[order], np.arange(len(counts) + 1))
+        matches = matches[order]
+        return [matches[a:b] for a, b in pairwise(ends)], missed
 
 
-def _nearest(index: VectorIndex, unit: Matrix, size: int, progress: bool) -> tuple[Ids, Matrix]:
-    parts = []
-    with progress_bar(progress, "search", len(unit), "items") as advance:
-        for at in range(0, len(unit), _GROUP):
-            parts.append(index.nearest(unit[at : at + _GROUP], size))
-            advance(len(parts[-1][0]))
-    ids, cosines = (np.concatenate(both) for both in zip(*parts, strict=True))
-    return ids, cosines
+def _thresholds(
+    counts: NDArray[np.int64], total: NDArray[np.int64], share: float
+) -> NDArray[np.int64]:
+    """Return for each query what `Sketch.threshold` does, given the number of all cosines."""
+    above = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] / np.maximum(1, total)[:, None]
+    enough = above >= share
+    enough[:, 0] = True
+    last: NDArray[np.int64] = BINS - 1 - enough[:, ::-1].argmax(axis=1)
+    return last
+
+
+def _cosine(bins: NDArray[np.int64]) -> Matrix:
+    """Return the least cosines in bins, with some room for rounding."""
+    return ((bins - BINS // 2) / (BINS // 2) - _CLOSE).astype(np.float32)
+
+
+def _low(matches: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return the low halves of hashes, which decide priorities."""
+    return (matches["chunk"] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
 
 def _matches(
@@ -193,90 +312,16 @@ def _segments(index: VectorIndex) -> Iterator[tuple[Stratum, int, int]]:
             yield name, int(ends[number]), int(ends[number + 1])
 
 
-def _in_sample(
-    index: VectorIndex, ids: Ids, first: int = 0, last: int | None = None
-) -> tuple[Ids, Ids]:
-    """Return the queries whose texts are among some rows of the sample, and these rows."""
-    text = np.asarray(index.sample_rows["text"][first:last])
+def _in_sample(text: Ids, ids: Ids) -> tuple[Ids, Ids]:
+    """Return the queries whose texts are among those of sampled rows, and these rows."""
     order = np.argsort(text, kind="stable")
     left = np.searchsorted(text[order], ids.ravel(), "left")
     right = np.searchsorted(text[order], ids.ravel(), "right")
     query = np.repeat(np.arange(ids.size) // max(1, ids.shape[1]), right - left)
-    return query, order[_ranges(left, right)] + first
-
-
-def _counted(
-    unit: Matrix, vectors: Matrix, hits: NDArray[np.int64], counts: NDArray[np.int64]
-) -> Matrix:
-    """Add the cosines of all queries with sampled vectors to `counts`; return them."""
-    n, width = len(unit), len(vectors)
-    scores, none = _products(unit, vectors), np.zeros(n, np.uint32)
-    ones, cuts = np.ones(width, np.float32), np.zeros((n, BINS), np.uint32)
-    nothing, low = np.empty((n, 0), CANDIDATE), np.zeros(width, np.uint32)
-
-    def count(at: int) -> None:
-        of = slice(at, at + step)
-        count_block(
-            scores[of], ones, 0, low, hits, none[of], False, counts[of], cuts[of],
-            none[of].astype(np.int32), none[of], nothing[of], none[of].astype(np.int32),
-        )  # fmt: skip
-
-    step = max(1, -(-n // usable_cores()))
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        list(pool.map(count, range(0, n, step)))  # a list, so that an error is raised
-    return scores
-
-
-def _tails(
-    index: VectorIndex,
-    unit: Matrix,
-    keys: NDArray[np.uint32],
-    lowest: NDArray[np.int64],
-    ids: Ids,
-    least: NDArray[Any],
-) -> tuple[list[NDArray[Any]], int]:
-    """Return tails of all queries, in random order, and how many sampled texts were not found.
-
-    A text of c occurrences is sampled with probability min(1, c / weight), and stays with the
-    inverse of min(c, weight): whatever it is, its chance is 1 / weight.
-    """
-    text, row = np.unique(np.asarray(index.sample_rows["text"]), return_index=True)
-    entries = index.entries(text)
-    low = (entries["chunk"] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    stays = _priorities(low, np.uint32(0)) < 2**32 / np.minimum(entries["copies"], index.weight)
-    floor = ((lowest - BINS // 2) / (BINS // 2) - _CLOSE).astype(np.float32)
-    least = (least + _CLOSE).astype(np.float32)
-    bound = np.minimum(floor, least)[:, None]
-    missed, parts = 0, []
-    for at in range(0, len(row), _PIECE):
-        here = slice(at, at + _PIECE)
-        scores = _products(unit, units(index.sample[row[here]]))
-        query, column = (scores >= bound).nonzero()
-        found = scores[query, column]
-        near = found > least[query]
-        others = ids[query[near]] != text[at + column[near], None]
-        missed += int(others.all(axis=1).sum())
-        inside = stays[at + column] & (found >= floor[query])
-        query, column, found = query[inside], column[inside], found[inside]
-        matches = entries[at + column]
-        matches["cosine"] = found
-        matches["priority"] = _priorities(low[at + column], keys[query])
-        parts.append((query, matches))
-    query, matches = (np.concatenate(both) for both in zip(*parts, strict=True))
-    order = np.lexsort((matches["priority"], query))
-    ends = np.searchsorted(query[order], np.arange(len(unit) + 1))
-    matches = matches[order]
-    return [matches[a:b] for a, b in pairwise(ends)], missed
+    return query, order[_ranges(left, right)]
 
 
 def _priorities(chunks: NDArray[np.uint32], keys: Any) -> NDArray[np.uint32]:
     """Return the priorities of pairs, as `priority_of` does of one."""
     result: NDArray[np.uint32] = priority_of.py_func(chunks, keys)
     return result
-
-
-def _products(unit: Matrix, vectors: Matrix) -> Matrix:
-    """Return the cosines of all pairs, dims (query, vector)."""
-    torch = require("torch", "scan")
-    scores: Matrix = (torch.from_numpy(unit) @ torch.from_numpy(vectors).T).numpy()
-    return scores.clip(-1, 1, out=scores)

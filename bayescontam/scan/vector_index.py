@@ -9,8 +9,7 @@ FAISS index, each with all lists and a part of the texts, which are searched as 
 
 import importlib.metadata
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +22,8 @@ from bayescontam._files import sha256
 from bayescontam._optional import require
 from bayescontam.errors import DataError, Fault
 from bayescontam.parallel import usable_cores
-from bayescontam.scan.search import scaled
-from bayescontam.scan.sketch import ENTRY, split_places
+from bayescontam.scan.search import scaled, workers
+from bayescontam.scan.sketch import ENTRY, compare_halves, split_places
 from bayescontam.scan.sources import reason_of
 from bayescontam.scan.stored_vectors import ABOUT as VECTORS
 from bayescontam.scan.stored_vectors import StoredShard, StoredVectors, checked_record
@@ -54,8 +53,10 @@ _NEEDED = {
 }  # fmt: skip
 """What ``index.json`` has."""
 _ADVICE = "Give the folder that 'bayescontam index VECTORS --out FOLDER' wrote."
-_GATHERED = 2**27
-"""Bytes of vectors that are compared with queries at once, in 32 bits."""
+_QUERIES = 64
+"""Queries that a thread searches at once."""
+_COMPARED = 2**24
+"""Bytes of vectors or of their cosines with lists that are computed at once, in 32 bits."""
 type Matrix = NDArray[np.float32]
 type Ids = NDArray[np.int64]
 
@@ -77,17 +78,38 @@ def twice_installed() -> bool:
 
 def units(vectors: NDArray[Any]) -> Matrix:
     """Return vectors of length one, in 32 bits; zeros stay zeros."""
-    one, scales = _scaled(vectors)
+    one, scales = with_scales(vectors)
     result: Matrix = (one * scales[:, None]).numpy()
     return result
 
 
-def _scaled(vectors: NDArray[Any]) -> tuple[Any, Any]:
+def with_scales(vectors: NDArray[Any]) -> tuple[Any, Any]:
     """Return vectors in 32 bits, and what makes their length one, as tensors."""
     torch = require("torch", "scan")  # which does it on all cores
     # First in 32 bits, as the lengths of halves take longer.
     single = torch.from_numpy(native(vectors)).float()
     return scaled(torch, single, np.arange(len(vectors)), "vector")
+
+
+def centres_of(quantizer: Any) -> Matrix:
+    """Return the centres of lists, dims (list, dimension)."""
+    centres: Matrix = quantizer.reconstruct_n(0, quantizer.ntotal)
+    return centres
+
+
+def nearest_lists(unit: Matrix, centres: Matrix, probes: int) -> tuple[Matrix, Ids]:
+    """Return cosines and numbers of the lists that are nearest to vectors, dims (vector, list).
+
+    By Torch, whose products are fast on every processor: those of FAISS may not be.
+    """
+    torch = require("torch", "scan")
+    lists, step = torch.from_numpy(centres).T, max(1, _COMPARED // (4 * len(centres)))
+    best = [
+        (torch.from_numpy(unit[at : at + step]) @ lists).topk(probes, dim=1)
+        for at in range(0, max(1, len(unit)), step)
+    ]
+    cosines, numbers = (torch.cat(parts).numpy() for parts in zip(*best, strict=True))
+    return cosines, numbers
 
 
 @dataclass(frozen=True)
@@ -202,64 +224,140 @@ class VectorIndex:
         return [(source, stratum) for source, stratum in self.about["strata"]]
 
     @cached_property
-    def _blocks(self) -> tuple[Any, list[Any]]:
-        """FAISS indexes of the blocks, and one that searches them all; lists stay on disk."""
-        faiss = faiss_module()
-        blocks = []
+    def _whole(self) -> tuple[Any, Any]:
+        """FAISS index that searches all blocks as one, and what it is of; lists stay on disk."""
+        faiss, blocks = faiss_module(), []
         for name in self.about["blocks"]:
             try:
                 blocks.append(faiss.read_index(str(self.folder / name), faiss.IO_FLAG_MMAP))
             except RuntimeError as error:
                 problem = "FAISS cannot read it: it is damaged, or of a newer FAISS"
                 raise DataError([Fault(str(self.folder / name), problem)], _ADVICE) from error
-        whole = faiss.IndexShards(self.about["dims"], False, False)
+        if self.about["kind"] == "flat":
+            whole = faiss.IndexShards(self.about["dims"], False, False)
+            for block in blocks:
+                whole.add_shard(block)
+            return whole, blocks
+        # Blocks have the same lists: stacked, so that what is nearest is chosen once. Opened anew,
+        # what is to search them has lists of its own, which FAISS frees as they are replaced.
+        pointers = faiss.InvertedListsPtrVector()
         for block in blocks:
-            whole.add_shard(block)
-        return whole, blocks
+            pointers.push_back(block.invlists)
+        stacked = faiss.HStackInvertedLists(len(blocks), pointers.data())
+        whole = faiss.read_index(str(self.folder / self.about["blocks"][0]), faiss.IO_FLAG_MMAP)
+        whole.replace_invlists(stacked, False)
+        return whole, (stacked, blocks)
 
     @property
     def lists(self) -> int:
         """Number of lists; 1 where all texts are in one."""
-        return 1 if self.about["kind"] == "flat" else int(self._blocks[1][0].nlist)
+        return 1 if self.about["kind"] == "flat" else int(self._whole[0].nlist)
+
+    @cached_property
+    def _centres(self) -> Matrix:
+        return centres_of(self._whole[0].quantizer)
 
     def candidates(self, queries: Matrix, size: int, probes: int | None = None) -> Ids:
         """Return texts that FAISS finds nearest, dims (query, text); -1 where there are no more.
 
-        `probes` is the number of lists that are searched; default: that with the measured recall,
-        or as many more as hold so many texts.
+        `probes` is the number of lists that are searched; default: that with the measured recall.
         """
-        whole, blocks = self._blocks
         size = min(size, self.about["texts"])
-        at = self.about["probes"] if probes is None else probes
-        while True:
-            if self.about["kind"] != "flat":
-                for block in blocks:
-                    block.nprobe = at
-            ids: Ids = whole.search(queries, size)[1]
-            if probes is not None or at >= self.lists or (ids >= 0).all():
-                return ids
-            at = min(2 * at, self.lists)
+        whole, ids = self._whole[0], np.empty((len(queries), size), np.int64)
+        if self.about["kind"] == "flat":
+            whole.search(queries, size, I=ids)
+            return ids
+        probes = self.about["probes"] if probes is None else probes
+        products, lists = nearest_lists(queries, self._centres, probes)
+        if whole.nprobe != probes:
+            whole.nprobe = probes
+        whole.search_preassigned(queries, size, lists, products, I=ids)
+        return ids
 
-    def nearest(self, queries: Matrix, size: int, probes: int | None = None) -> tuple[Ids, Matrix]:
+    def nearest(
+        self,
+        queries: Matrix,
+        size: int,
+        probes: int | None = None,
+        advance: Callable[[int], None] = lambda queries: None,
+    ) -> tuple[Ids, Matrix]:
         """Return candidates and their exact cosines, dims (query, text), the nearest first.
 
         Queries are of length one. Where there are no more candidates, the text is -1 and the
-        cosine -2.
+        cosine -2. More lists are searched, if `probes` is not given, for those queries for which
+        there are fewer candidates. `advance` gets numbers of queries that are done.
         """
-        torch, ids = require("torch", "scan"), self.candidates(queries, size, probes)
+        at = self.about["probes"] if probes is None else probes
+        ids, cosines = self._searched(queries, size, at, advance)
+        while probes is None and at < self.lists and (few := (ids < 0).any(axis=1)).any():
+            at = min(2 * at, self.lists)
+            ids[few], cosines[few] = self._searched(queries[few], size, at)
+        return ids, cosines
+
+    def _searched(
+        self,
+        queries: Matrix,
+        size: int,
+        probes: int,
+        advance: Callable[[int], None] = lambda queries: None,
+    ) -> tuple[Ids, Matrix]:
+        """Return what `nearest` does, of so many lists; by threads that wait for none."""
+        torch, faiss = require("torch", "scan"), faiss_module()
+        size = min(size, self.about["texts"])
+        ids = np.full((len(queries), size), -1)
         cosines = np.full(ids.shape, -2, np.float32)
-        step = max(1, _GATHERED // (4 * queries.shape[1] * ids.shape[1]))
-        for at in range(0, len(queries), step):
-            part = ids[at : at + step]
-            # Each candidate is read anew: that costs less than finding those that queries share.
-            near, scales = _scaled(self.vectors(part.ravel()))
-            some = torch.from_numpy(queries[at : at + step])
-            products = near.view(*part.shape, -1) @ some[:, :, None]
-            exact = (products[:, :, 0] * scales.view(part.shape)).numpy()
-            cosines[at : at + step] = np.where(part < 0, -2, exact.clip(-1, 1))
-        # Ties by hash, which is the order of texts.
-        order = np.lexsort((ids, -cosines), axis=1)
-        return np.take_along_axis(ids, order, 1), np.take_along_axis(cosines, order, 1)
+
+        def search(at: int) -> None:
+            faiss.omp_set_num_threads(1)  # of this thread
+            some = slice(at, at + _QUERIES)
+            found = self.candidates(queries[some], size, probes)
+            exact = self._exact(queries[some], found)
+            # Ties by hash, which is the order of texts.
+            order = np.lexsort((found, -exact), axis=1)
+            ids[some] = np.take_along_axis(found, order, 1)
+            cosines[some] = np.take_along_axis(exact, order, 1)
+            advance(len(found))
+
+        self.candidates(queries[:0], size, probes)  # what all threads read is there before them
+        with workers(torch, usable_cores()) as pool:
+            list(pool.map(search, range(0, len(queries), _QUERIES)))  # raises what threads raise
+        return ids, cosines
+
+    def _exact(self, queries: Matrix, ids: Ids) -> Matrix:
+        """Return the cosines of queries with texts, dims (query, text); -2 where there is none."""
+        cosines = np.full(ids.shape, -2, np.float32)
+        owners, columns = np.nonzero(ids >= 0)
+        places = self.texts["vector"][ids[owners, columns]]
+        # In the order of the files.
+        order = np.argsort(places)
+        owners, columns = owners[order], columns[order]
+        shard, row = split_places(places[order])
+        numbers, starts = np.unique(shard, return_index=True)
+        found = np.empty(len(row), np.float32)
+        for number, start, end in zip(numbers, starts, [*starts[1:], len(row)], strict=True):
+            own = slice(start, end)
+            self._compare(int(number), row[own], queries, owners[own], found[own])
+        cosines[owners, columns] = found
+        return cosines
+
+    def _compare(
+        self, number: int, rows: Ids, queries: Matrix, owners: Ids, cosines: Matrix
+    ) -> None:
+        """Write the cosines of rows of a file with the queries that own them."""
+        vectors = self._opened(number)
+        if vectors.dtype == np.float16:
+            compare_halves(vectors.view(np.uint16), rows, queries, owners, cosines)
+        else:
+            step = max(1, _COMPARED // (4 * queries.shape[1]))
+            for at in range(0, len(rows), step):
+                some = slice(at, at + step)
+                unit = units(vectors[rows[some]])
+                products = np.einsum("rd,rd->r", unit, queries[owners[some]])
+                cosines[some] = products.clip(-1, 1)
+        if np.isnan(cosines).any():
+            odd = int(rows[np.isnan(cosines)][0])
+            fault = Fault(self.shards[number].name, "the vector is not finite", row=odd + 1)
+            raise DataError([fault], _ADVICE)
 
     def entries(self, ids: Ids) -> NDArray[Any]:
         """Return texts as matches of a sketch, cosine and priority aside."""
@@ -271,29 +369,23 @@ class VectorIndex:
     def vectors(self, ids: Ids) -> NDArray[Any]:
         """Return the vectors of texts as they are stored, dims (text, dimension)."""
         shard, row = split_places(self.texts["vector"][ids])
-        # In the order of the files.
-        order = np.lexsort((row, shard))
-        numbers, starts = np.unique(shard[order], return_index=True)
-        parts = np.split(order, starts[1:])
-
-        def read(number: int, part: Ids) -> NDArray[Any]:
-            return self._opened(number)[row[part]]
-
-        # Threads, as what is not in memory yet is waited for.
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            found = list(pool.map(read, numbers.tolist(), parts))
-        result = np.empty((len(ids), self.about["dims"]), np.result_type(*found, np.float16))
-        for part, vectors in zip(parts, found, strict=False):
-            result[part] = vectors
-        return result
+        pairs = zip(shard.tolist(), row.tolist(), strict=True)
+        return np.stack([self._opened(number)[at] for number, at in pairs])
 
     def _opened(self, number: int) -> NDArray[Any]:
-        name = self.shards[number].name
-        try:
-            return np.load(name, mmap_mode="r")
-        except (OSError, ValueError, EOFError) as error:
-            problem = f"cannot be read ({reason_of(error)})"
-            raise DataError([Fault(name, problem)], _ADVICE) from error
+        """Return the vectors of a file, which stays mapped: to map its pages takes long."""
+        if number not in self._mapped:
+            name = self.shards[number].name
+            try:
+                self._mapped[number] = np.asarray(np.load(name, mmap_mode="r"))
+            except (OSError, ValueError, EOFError) as error:
+                problem = f"cannot be read ({reason_of(error)})"
+                raise DataError([Fault(name, problem)], _ADVICE) from error
+        return self._mapped[number]
+
+    @cached_property
+    def _mapped(self) -> dict[int, NDArray[Any]]:
+        return {}
 
 
 def pieces(
