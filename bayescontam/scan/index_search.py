@@ -18,7 +18,6 @@ from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam.errors import DataError, Fault
 from bayescontam.parallel import usable_cores
-from bayescontam.scan.scores import BLOCK
 from bayescontam.scan.search import GROUP, Queries, workers
 from bayescontam.scan.sketch import (
     BINS,
@@ -32,6 +31,8 @@ from bayescontam.scan.sketch import (
 from bayescontam.scan.vector_index import Ids, Matrix, VectorIndex, candidates, units, with_scales
 from bayescontam.specs.corpus import Search
 
+_PIECE = 2048
+"""Sampled occurrences that a thread compares with its queries at once."""
 _CLOSE = 1e-6
 """Rounding of a cosine."""
 
@@ -171,12 +172,12 @@ class _SampleComparison:
         parts, seen, again = [], 0, 0
         for stratum, start, end in _segments(self.index):
             own = added[stratum] = np.zeros_like(counts)
-            for at in range(start, end, BLOCK):
-                rows = slice(at, min(at + BLOCK, end))
+            for at in range(start, end, _PIECE):
+                rows = slice(at, min(at + _PIECE, end))
                 scores = self._count(part, rows, own)
                 seen += rows.stop - at
                 if seen >= again:
-                    # Seldom, as it takes about as long as a block.
+                    # Seldom, as it takes about as long as a piece.
                     so_far, again = counts + weight * sum(added.values()), 2 * seen
                     floor = _cosine(_thresholds(so_far, most, self.tail_share))
                     bound = np.minimum(floor, least)

@@ -318,7 +318,9 @@ class VectorIndex:
             cosines[some] = np.take_along_axis(exact, order, 1)
             advance(len(found))
 
-        self.candidates(queries[:0], size, probes)  # what all threads read is there before them
+        # What all threads read is there before them.
+        self.candidates(queries[:0], size, probes)
+        _ = self.shards, self.texts, self._mapped
         with workers(torch, usable_cores()) as pool:
             list(pool.map(search, range(0, len(queries), _QUERIES)))  # raises what threads raise
         return ids, cosines
@@ -351,12 +353,14 @@ class VectorIndex:
             step = max(1, _COMPARED // (4 * queries.shape[1]))
             for at in range(0, len(rows), step):
                 some = slice(at, at + step)
-                unit = units(vectors[rows[some]])
+                part = vectors[rows[some]]
+                odd = ~np.isfinite(part).all(axis=1)
+                unit = units(np.where(odd[:, None], 0, part))
                 products = np.einsum("rd,rd->r", unit, queries[owners[some]])
-                cosines[some] = products.clip(-1, 1)
+                cosines[some] = np.where(odd, np.nan, products.clip(-1, 1))
         if np.isnan(cosines).any():
-            odd = int(rows[np.isnan(cosines)][0])
-            fault = Fault(self.shards[number].name, "the vector is not finite", row=odd + 1)
+            row = int(rows[np.isnan(cosines)][0]) + 1
+            fault = Fault(self.shards[number].name, "the vector is not finite", row=row)
             raise DataError([fault], _ADVICE)
 
     def entries(self, ids: Ids) -> NDArray[Any]:
