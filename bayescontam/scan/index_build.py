@@ -45,13 +45,6 @@ _BLOCK = 2**28
 """Bytes of codes of a block, which is made in memory."""
 _TRAINING = 3 * 2**28
 """Bytes of vectors that lists are trained on at most."""
-_LISTS = 1.5
-"""Lists for the root of the number of texts, up to the nearest power of two.
-
-Of an item as many numbers are compared with lists as with texts if there are the root of as many
-lists as are searched (4 at least) times texts: 2. A few less halve the time of a build, nearly
-all of which goes into lists.
-"""
 _PER_LIST = 40, 64
 """Fewest and most training vectors for each list; FAISS warns below 39."""
 _HELD_OUT = 256
@@ -339,7 +332,7 @@ class IndexBuild:
             size = 0
         else:
             room = min(_TRAINING // (4 * self.dims), texts - self._held_out)
-            lists = 2 ** round(np.log2(max(1, _LISTS * texts**0.5)))
+            lists = 2 ** round(np.log2(max(1, 4 * texts**0.5)))
             lists = int(max(1, min(lists, room // _PER_LIST[0])))
             size = min(room, lists * _PER_LIST[1])
             code = "SQ8" if kind == "ivf-sq8" else f"PQ{_parts(self.dims)}"
