@@ -1,14 +1,17 @@
 """An index of stored vectors against a pass over all of them, plain FAISS and semantic_search.
 
-``python -m benchmarks.index TEXTS``; 1,000 items, 384 dimensions, vectors in fp16 on disk. The
+``python -m benchmarks.index TEXTS``; 1,000 items, 384 dimensions, vectors in fp16 on disk. With
+``--keep FOLDER`` vectors and index stay there, and a second run searches them again. The
 contestants that hold all vectors in memory, and a GPU, take part up to 2,000,000 texts. All use
 all cores; where there are a GPU and faiss-gpu, they make the index.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import resource
+import shutil
 import sys
 import tempfile
 import time
@@ -98,6 +101,7 @@ jaccard = false
 rouge_l = false
 """
     out = folder / f"{top.split()[0]}-{device}"
+    shutil.rmtree(out, ignore_errors=True)  # of an earlier run
     spec = Manifest.parse(text, "made.toml")
     return run_scan(spec, out, base=folder, device=device, progress=True)
 
@@ -129,6 +133,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("texts", type=int)
     parser.add_argument("--folder", type=Path, help="where to write; default: a temporary folder")
+    parser.add_argument("--keep", type=Path, help="folder whose vectors and index stay")
     options = parser.parse_args()
     import faiss
     import torch  # both, so that loading them counts for none
@@ -139,12 +144,15 @@ def main() -> None:
         f" {torch.__version__}, {faiss.get_num_gpus()} for faiss {faiss.__version__}",
         flush=True,
     )
-    with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        folder = Path(name)
+    with contextlib.ExitStack() as stack:
+        folder = options.keep
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.folder)))
         with tempfile.TemporaryDirectory(dir=options.folder) as small:
             write(Path(small), 1000)  # loops are compiled here
             search(Path(small), STORED)
-        write(folder, options.texts)
+        if not (folder / "items.jsonl").exists():
+            write(folder, options.texts)
         # In a process of its own, whose memory is that of the build.
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
             taken, peak = pool.submit(build, folder).result()
