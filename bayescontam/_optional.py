@@ -34,6 +34,6 @@ def folder_of(package: str, extra: str) -> Path:
 
 def _missing(module: str, extra: str) -> MissingExtraError:
     return MissingExtraError(
-        f"this needs the package '{module}', which is not installed; "
+        f"this needs the package '{module.split('.')[0]}', which is not installed; "
         f"install it with: pip install 'bayescontam[{extra}]'"
     )

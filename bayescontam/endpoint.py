@@ -272,7 +272,7 @@ class Caller:
         self.endpoint, self.answered = endpoint, answered
         self._budget, self._names = budget, names
         self._form: int | None = None  # how JSON is requested, once that is known to work
-        library = require("openai", "scan")
+        library = require("openai", "endpoint")
         self._client = library.AsyncOpenAI(
             base_url=endpoint.base_url,
             api_key=endpoint.api_key or "none",  # the client insists on one
@@ -297,12 +297,11 @@ class Caller:
         `size` is what the budget counts. A ValueError of `read` says why there is no answer.
         """
         body = {"model": self.endpoint.model, "input": texts, "encoding_format": "float"}
-        body |= self.endpoint.extra
 
         async def create() -> Any:
-            # As bytes: the client makes an object of each number, which takes a second.
-            raw = require("httpx", "scan").Response
-            reply = await self._client.post("/embeddings", body=body, cast_to=raw)
+            # Not parsed: the client makes an object of each number, which takes a second.
+            raw = self._client.embeddings.with_raw_response
+            reply = await raw.create(**body, extra_body=dict(self.endpoint.extra))
             try:
                 return json.loads(reply.content)
             except (ValueError, RecursionError):
@@ -499,8 +498,8 @@ def call_all[KeyT](
     UsageError, TaskError
         Where no call can succeed, or none of the first ones did.
     """
-    require("openai", "scan")
-    portal = require("anyio.from_thread", "scan").start_blocking_portal
+    require("openai", "endpoint")
+    portal = require("anyio.from_thread", "endpoint").start_blocking_portal
     # The loop runs in a thread of its own: a notebook has one running in this thread.
     with progress_bar(progress, title, total, unit) as advance, portal() as loop:
         try:

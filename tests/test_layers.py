@@ -1,10 +1,11 @@
 """A folder imports from those before it, and no two files import each other."""
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.imports import imports
 
 PACKAGE = Path(__file__).resolve().parents[1] / "bayescontam"
 ORDER = (
@@ -14,20 +15,6 @@ ORDER = (
     "duplicates", "lab", "calibration", "published", "report", "cli", "__main__",
 )  # fmt: skip
 """Folders, and files beside them, in import order."""
-
-
-def imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the modules that a file imports when it is loaded, not inside functions."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-        types_only = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if not isinstance(node, functions) and not types_only:
-            yield from imports(node)
 
 
 def graph(package: Path) -> dict[str, set[str]]:

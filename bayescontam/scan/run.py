@@ -12,6 +12,7 @@ from shutil import rmtree
 from typing import Any, Literal
 
 from bayescontam._files import on_disk, sha256, write_text
+from bayescontam._optional import check_installed
 from bayescontam._progress import write_line
 from bayescontam._runs import claimed_folder, write_json
 from bayescontam._text import join_list, printable
@@ -141,6 +142,9 @@ def run_scan(
         raise UsageError(f"keep_vectors: got {keep_vectors!r}; allowed: 'fp16', 'fp32', None")
     start, folder, base = time.perf_counter(), Path(out), Path(base or ".")
     execution = Execution(engine, jobs, address, device, progress)
+    if not _holds_scan(folder):
+        for module in ("torch", "semchunk"):  # before hours of reading; 'lab' brings one of them
+            check_installed(module, "scan")
     with claimed_folder(folder, "scan", "scan", lambda: _holds_scan(folder)), on_disk(folder):
         done = _key_of(folder)
         if not replace:
