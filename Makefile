@@ -10,14 +10,14 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CORE := $(VENV)/.installed-core
+MADE := $(VENV)/.made
 SCAN := $(VENV)/.installed-scan
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 BENCH := $(VENV)/.installed-bench
 
-# -qq hides pip's warnings and keeps its errors; the exit status is that of pip.
-PIP_INSTALL := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check -c constraints.txt
+# It prints what it does, with seconds.
+INSTALL := $(BIN)/python tools/set_up.py
 SET_UP_FAILED := { echo "Set-up failed, see above. Once the cause is fixed, run make again: set-up resumes where it stopped." >&2; exit 1; }
 
 # Runs under any Python, so that an old one can say its version.
@@ -37,6 +37,7 @@ help:
 	@echo "Another Python: make PYTHON=/path/to/python3.13 demo"
 
 demo: $(SCAN)
+	@echo "Running the demo; Python compiles what it imports the first time ..."
 	@$(BIN)/bayescontam demo --out demo
 
 # By file, so that what a file fits once for all its tests is not fitted on both cores; and in
@@ -62,7 +63,7 @@ clean:
 	find bayescontam tests docs -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # A .venv that works and is new enough remains, whatever PYTHON is; any other is made anew.
-$(CORE): pyproject.toml constraints.txt
+$(MADE): pyproject.toml constraints.txt
 	@if $(BIN)/python -c '$(SHOW_VERSION)' >/dev/null 2>&1 && $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	    echo "Using the Python $$($(BIN)/python -c '$(SHOW_VERSION)') of $(VENV)."; \
 	else \
@@ -76,27 +77,25 @@ $(CORE): pyproject.toml constraints.txt
 	    echo "Making $(VENV) with Python $$found ..."; \
 	    $(PYTHON) -m venv --clear $(VENV) || $(SET_UP_FAILED); \
 	fi
-	@echo "Installing bayescontam and what it needs into $(VENV) (once; takes a few minutes) ..."
-	@$(PIP_INSTALL) -e . || $(SET_UP_FAILED)
 	@touch $@
 
-$(SCAN): $(CORE)
-	@echo "Installing the extra 'scan' into $(VENV) (once; about 5 GB with torch) ..."
-	@$(PIP_INSTALL) -e '.[scan]' || $(SET_UP_FAILED)
+$(SCAN): $(MADE)
+	@echo "Installing bayescontam with the extra 'scan' into $(VENV) (once; about 5 GB with torch) ..."
+	@$(INSTALL) '.[scan]' || $(SET_UP_FAILED)
 	@touch $@
 
-$(DEV): $(CORE)
+$(DEV): $(MADE)
 	@echo "Installing the tools for tests and checks, and the extras 'jax', 'scan', 'lab', 'ray', 'duplicates' and 'arc' (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,scan,wordllama,lab,ray,duplicates,arc]' || $(SET_UP_FAILED)
+	@$(INSTALL) '.[dev,jax,scan,wordllama,lab,ray,duplicates,arc]' || $(SET_UP_FAILED)
 	@touch $@
 
 # An example of the gallery scans a corpus.
 $(DOCS): $(SCAN)
 	@echo "Installing the tools for the documentation (once) ..."
-	@$(PIP_INSTALL) -e '.[docs,scan]' || $(SET_UP_FAILED)
+	@$(INSTALL) '.[docs,scan]' || $(SET_UP_FAILED)
 	@touch $@
 
 $(BENCH): $(DEV)
 	@echo "Installing what the benchmarks compare with (once) ..."
-	@$(PIP_INSTALL) -e '.[dev,jax,scan,wordllama,lab,ray,duplicates,arc,bench]' || $(SET_UP_FAILED)
+	@$(INSTALL) '.[dev,jax,scan,wordllama,lab,ray,duplicates,arc,bench]' || $(SET_UP_FAILED)
 	@touch $@
