@@ -1,6 +1,7 @@
 """Sample a model by nutpie, PyMC or NumPyro."""
 
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -93,7 +94,12 @@ def _by_nutpie(
     def note() -> str:
         return f"{diverging:,} divergences" if diverging else "no divergences"
 
-    with progress_bar(progress, "sampling", total, "draws", note) as advance:
+    with (
+        warnings.catch_warnings(),
+        progress_bar(progress, "sampling", total, "draws", note) as advance,
+    ):
+        # ArviZ's doubts of the few draws that nutpie returns where it is interrupted.
+        warnings.filterwarnings("ignore", message="Found chain dimension to be longer")
 
         def show(chains: list[Any]) -> None:
             nonlocal diverging, done
