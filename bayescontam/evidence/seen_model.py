@@ -122,20 +122,16 @@ def build_seen(levels: Levels) -> pm.Model:
     several = len(levels.models) > 1
     with pm.Model(coords=levels.coords) as model:
         clean = _clean(levels, several)
+        center = pm.Normal("share_bar", 0.0, 1.0 if several else 1.5)
         height = pm.HalfNormal("shift_bar", 2.0)
         if several:
             # Never near zero: that one model has seen a benchmark shows little of another, and
             # models whose scores show nothing must not take the share of those that do.
             apart = pm.LogNormal("sigma_share", np.log(1.5), 0.3)
-            spread = apart * pm.ZeroSumNormal("share_offset", dims="model")
-            known = pt.sqrt(1.0 + apart**2 / len(levels.models))
-            more = pm.HalfNormal("sigma_shift", 0.5) * pm.ZeroSumNormal(
-                "shift_offset", dims="model"
-            )
+            spread = apart * pm.Normal("share_offset", dims="model")
+            more = pm.HalfNormal("sigma_shift", 0.5) * pm.Normal("shift_offset", dims="model")
         else:
             spread = more = pt.zeros(1)
-            known = 1.5
-        center = pm.Deterministic("share_bar", known * pm.Normal("share_center"))
         share = pm.Deterministic("share", pt.sigmoid(center + spread), dims="model")
         shift = pm.Deterministic("shift", height * pt.exp(more), dims="model")
         tilted = clean * pt.exp(shift[:, None] * (levels.value - levels.value.max()))
