@@ -18,6 +18,7 @@ from bayescontam.cli.calls import (
     ApiKeyEnv,
     CacheFolder,
     Concurrency,
+    Effort,
     ExtraBody,
     MaxCalls,
     MaxTokensTotal,
@@ -482,6 +483,7 @@ def traces(
     retries: Retries = 5,
     cache: CacheFolder = None,
     api_key_env: ApiKeyEnv = API_KEY,
+    effort: Effort = None,
     extra_body: ExtraBody = "",
     quiet: Quiet = False,
 ) -> None:
@@ -495,7 +497,7 @@ def traces(
     check_file(out, benchmark, duplicates)
     endpoint = endpoint_of(
         base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
-        concurrency=concurrency, extra_body=extra_body, temperature=temperature,
+        concurrency=concurrency, effort=effort, extra_body=extra_body, temperature=temperature,
     )  # fmt: skip
     with resumable("solutions"):
         found = write_traces(

@@ -215,10 +215,12 @@ def test_a_teacher_solves_what_a_lab_holds(
 
     server.behave = solve
     options = ["--base-url", server.base_url, "--model", "teacher", "--benchmark", "items.jsonl"]
-    done = run("lab", "traces", "sums.toml", *options, "--out", "traces.jsonl", "--tries", "1")
+    settings = ["--tries", "1", "--effort", "low"]
+    done = run("lab", "traces", "sums.toml", *options, "--out", "traces.jsonl", *settings)
     assert (done.status, done.out.splitlines()[0]) == (0, "1 solutions in traces.jsonl.")
     assert "its final answer is wrong" in done.out
     assert {request.body["max_tokens"] for request in server.requests} == {4096}
+    assert {request.body["reasoning_effort"] for request in server.requests} == {"low"}
     assert "temperature" not in server.requests[0].body
     [row] = [json.loads(line) for line in Path("traces.jsonl").read_text().splitlines()]
     assert (row["item"], row["text"]) == ("s0", "It is 3.")
