@@ -16,8 +16,8 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
-from bayescontam.model.effects import guess_priors
 from bayescontam.model.exposure import Exposure, draw_nodes
+from bayescontam.model.guessing import guess_priors
 from bayescontam.model.marginal import Lattice, predictor_at_levels
 from bayescontam.model.measurement_error import in_trials
 from bayescontam.model.predictor import (

@@ -15,7 +15,7 @@ from bayescontam.inference.psis import max_pareto_k, psis_weights
 from bayescontam.inference.summary import DrawWeights, convergence
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.effect_names import DIRECT, EffectNames
-from bayescontam.model.effects import guess_priors
+from bayescontam.model.guessing import guess_priors
 from bayescontam.model.priors import distribution, is_stretched, stretch_of_draws
 from bayescontam.specs.priors import Beta, Dirichlet, Logistic, Normal, Prior, StudentT
 

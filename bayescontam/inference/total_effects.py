@@ -25,7 +25,7 @@ from bayescontam.inference.identification import (
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames
-from bayescontam.model.effects import guess_priors
+from bayescontam.model.guessing import guess_priors
 from bayescontam.model.lineage import NO_DOSE, Lineage
 from bayescontam.model.priors import stretch
 from bayescontam.model.transforms import LinearisedEstimate, rough_abilities, stretch_of_repeats

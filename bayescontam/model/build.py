@@ -15,7 +15,8 @@ from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.effect_names import effect_words
-from bayescontam.model.effects import add_effects, add_guess
+from bayescontam.model.effects import add_effects
+from bayescontam.model.guessing import add_guess
 from bayescontam.model.likelihood import (
     add_model_by_item,
     add_repeats,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
 from bayescontam.model.design import Design, extremes
-from bayescontam.model.effects import can_guess
+from bayescontam.model.guessing import can_guess
 from bayescontam.model.likelihood import log_choose, log_sum
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
