@@ -29,7 +29,7 @@ def required(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
-            if node.func.id in {"require", "check_installed"} and len(names) == 2:
+            if node.func.id in {"require", "check_installed", "folder_of"} and len(names) == 2:
                 yield names[0].split(".")[0], names[1]
 
 
