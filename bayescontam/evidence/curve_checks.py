@@ -10,6 +10,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from bayescontam._random import stream
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.judgements import sort_of
 from bayescontam.evidence.curve_draws import CurveDraws, flat, take_curve
@@ -26,6 +27,8 @@ _IN_BIN = 20
 """Verdicts that make a bin."""
 _MOST_FLAGGED = 0.9
 """Share of a predictor's verdicts from which on they seem to be those alone that it flagged."""
+FEWEST_NEAREST = 20
+"""Items of a benchmark whose nearest documents were judged, from which openness is learnt."""
 LEAST = 5
 """Verdicts of either kind that a cell must be expected to hold to be checked."""
 
@@ -63,6 +66,7 @@ def evidence_checks(
         yield _rules(len(np.unique(verdicts.pair[sort != "rules"])))
     if verdicts.kinds:
         yield _kinds(verdicts)
+    yield _nearest(verdicts)
     if bare := len(verdicts.benchmarks) - len(np.unique(verdicts.benchmark)):
         yield Check(
             "Benchmarks", Outcome.CAUTION, bare, "0",
@@ -164,6 +168,26 @@ def _kinds(verdicts: Verdicts) -> Check:
         )  # fmt: skip
     sentence = f"{named:,} verdicts named the kind of a duplicate.{blank}"
     return Check("Kinds", Outcome.PASSED, named, "> 0", sentence)
+
+
+def _nearest(verdicts: Verdicts) -> Check:
+    """Check that verdicts can show which items have duplicates at all."""
+    judged = np.unique(verdicts.pair[~verdicts.by_rule])
+    of = verdicts.benchmark[judged[verdicts.nearest[judged]]]
+    numbers = np.bincount(of, minlength=len(verdicts.benchmarks))
+    used = np.unique(verdicts.benchmark)
+    few = used[numbers[used] < FEWEST_NEAREST]
+    name, least = "Nearest documents", int(numbers[used].min())
+    if len(few):
+        counts = join_list([f"{verdicts.benchmarks[b]} ({numbers[b]})" for b in few.tolist()])
+        return Check(
+            name, Outcome.CAUTION, least, f"≥ {FEWEST_NEAREST}",
+            f"The nearest documents of few items were judged: {counts}. Whether an item has any"
+            " duplicate is learnt from these; it is largely as the prior says, and so is"
+            " prevalence. Judge more of them: bayescontam judge export --per-item 1.",
+        )  # fmt: skip
+    sentence = f"The nearest documents of {least:,} items or more of each benchmark were judged."
+    return Check(name, Outcome.PASSED, least, f"≥ {FEWEST_NEAREST}", sentence)
 
 
 def bins(verdicts: Verdicts) -> IntArray:

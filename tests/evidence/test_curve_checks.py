@@ -162,13 +162,37 @@ def test_what_judgements_can_report_is_said() -> None:
     (nothing,) = evidence().values()
     assert (nothing.outcome, nothing.name) == (Outcome.CAUTION, "Judgements")
     assert "Nothing was judged: the curve is the prior" in nothing.sentence
-    assert evidence(by_ada) == {}
+    assert list(evidence(by_ada)) == ["Nearest documents"]
     assert evidence(by_ada, other)["Judges"].outcome is Outcome.CAUTION
     assert evidence(by_model)["Judges"].outcome is Outcome.CAUTION
     met = evidence(by_ada, by_model, other)["Judges"]
     assert (met.outcome, met.value) == (Outcome.PASSED, 1)
     bare = evidence(by_ada, benchmarks=("quiz", "exam", "more"))["Benchmarks"]
     assert (bare.outcome, bare.value) == (Outcome.CAUTION, 2)
+
+
+def test_nearest_documents_show_which_items_are_open() -> None:
+    def rows(benchmark: str, count: int, judge: str = "Ada", cosine: float = 0.8) -> list[Any]:
+        return [
+            judged(f"q{i}", f"{benchmark}-{i}", 0, judge, benchmark=benchmark, cosine=cosine,
+                   best=0.8)
+            for i in range(count)
+        ]  # fmt: skip
+
+    names = ("quiz", "exam", "bare")
+    enough = evidence(*rows("quiz", 20), *rows("exam", 30), benchmarks=names)["Nearest documents"]
+    assert (enough.outcome, enough.value) == (Outcome.PASSED, 20)
+    few = evidence(
+        *rows("quiz", 20), *rows("exam", 19), *rows("exam", 30, cosine=0.7), benchmarks=names
+    )["Nearest documents"]
+    assert few.outcome is Outcome.CAUTION
+    assert "of few items were judged: 'exam (19)'." in few.sentence
+    by_rule = pd.DataFrame(rows("quiz", 30, "rule:verbatim")).assign(kind="")
+    checks = {c.name: c for c in evidence_checks(make_verdicts(by_rule, ["quiz"], ["web"]))}
+    assert (checks["Nearest documents"].outcome, checks["Nearest documents"].value) == (
+        Outcome.CAUTION,
+        0,
+    )
 
 
 def test_the_model_is_not_needed_to_check() -> None:
