@@ -82,7 +82,7 @@ UPDATE_EXAMPLES = examples(
     then="The last fits old and new responses together, which takes as long as the fit did, and"
     " writes a fit that can be ranked, reported, compared and updated again.",
 )
-FEWEST = 6
+_PLAIN = 6
 """Columns of an overview of fits without verdicts."""
 MOST_NOTES = 6
 """Notes that are printed of the parts of a table."""
@@ -283,7 +283,7 @@ def _fit_each(
     failed = int((overview["failed"] != "").sum())
     if options["progress"]:
         counted = ["Columns after 'cautions' count the scores that have a verdict."]
-        print_lines([*sorted(effects), *(counted if len(overview.columns) > FEWEST else [])])
+        print_lines([*sorted(effects), *(counted if len(overview.columns) > _PLAIN else [])])
         print_table(overview, ("cautions", "failed"), "fits.overview() in Python")
         checks = f"No check failed in {len(fits):,} fits."
         if failed:

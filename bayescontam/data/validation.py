@@ -122,6 +122,8 @@ def renamed_columns(
     table: pd.DataFrame, columns: Mapping[str, str], source: str, allowed: Collection[str] = ()
 ) -> pd.DataFrame:
     """Return a table in which the columns `columns` (name to column) have the names given."""
+    if not columns:
+        return table  # not a copy
     for name, column in columns.items():
         if allowed and name not in allowed:
             raise UsageError(f"columns: got {format_value(name)}; allowed are {join_list(allowed)}")

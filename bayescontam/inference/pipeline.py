@@ -46,6 +46,7 @@ from bayescontam.inference.identification import (
 )
 from bayescontam.inference.item_fit import item_fit
 from bayescontam.inference.left_out_spillover import left_out_check
+from bayescontam.inference.logged import samples_of
 from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
 from bayescontam.inference.posterior import (
     Draws,
@@ -54,7 +55,7 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.predictive import posterior_checks, with_own_effects
-from bayescontam.inference.rebuilt import samples_of, tasks_of
+from bayescontam.inference.rebuilt import tasks_of
 from bayescontam.inference.result import FORMAT, Fit
 from bayescontam.inference.reusable import CompiledModels, sample
 from bayescontam.inference.sampling import Engine, Sampling

@@ -19,9 +19,10 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.inference.estimands import renamed
 from bayescontam.inference.identification import SMALLEST_EFFECT
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table
+from bayescontam.inference.logged import sample_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.rebuilt import rebuild_responses, sample_table
+from bayescontam.inference.rebuilt import rebuild_responses
 from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.inference.stored import (
     MOST_RESPONSES,

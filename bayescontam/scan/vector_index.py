@@ -279,7 +279,7 @@ class VectorIndex:
         queries: Matrix,
         size: int,
         probes: int | None = None,
-        advance: Callable[[int], None] = lambda queries: None,
+        advance: Callable[[int], object] | None = None,
     ) -> tuple[Ids, Matrix]:
         """Return candidates and their exact cosines, dims (query, text), the nearest first.
 
@@ -299,7 +299,7 @@ class VectorIndex:
         queries: Matrix,
         size: int,
         probes: int,
-        advance: Callable[[int], None] = lambda queries: None,
+        advance: Callable[[int], object] | None = None,
     ) -> tuple[Ids, Matrix]:
         """Return what `nearest` does, of so many lists; by threads that wait for none."""
         torch, faiss = require("torch", "scan"), faiss_module()
@@ -316,7 +316,8 @@ class VectorIndex:
             order = np.lexsort((found, -exact), axis=1)
             ids[some] = np.take_along_axis(found, order, 1)
             cosines[some] = np.take_along_axis(exact, order, 1)
-            advance(len(found))
+            if advance is not None:
+                advance(len(found))
 
         # What all threads read is there before them.
         self.candidates(queries[:0], size, probes)

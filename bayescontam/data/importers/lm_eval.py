@@ -321,10 +321,10 @@ def import_lm_eval(
     ...     file = pathlib.Path(folder, "samples_quiz_2026-01-31T12-00-00.jsonl")
     ...     _ = file.write_text(row)
     ...     found = import_lm_eval(folder, model="org/model")
-    >>> found.frame.loc[0, ["model", "benchmark", "item", "n_correct", "n_trials"]].to_list()
-    ['org/model', 'quiz', 'd0', 1, 1]
-    >>> found.frame.loc[0, ["log_file", "log_sample"]].to_list()
-    ['samples_quiz_2026-01-31T12-00-00.jsonl', 'doc_id 0, line 1']
+    >>> print(*found.frame.loc[0, ["model", "benchmark", "item", "n_correct", "n_trials"]])
+    org/model quiz d0 1 1
+    >>> print(*found.frame.loc[0, ["log_file", "log_sample"]], sep=": ")
+    samples_quiz_2026-01-31T12-00-00.jsonl: doc_id 0, line 1
     """
     importing = Importing(paths, options)
     check_threshold(threshold)
