@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from pathlib import PurePath
 from typing import Literal, get_args
 
 import arviz as az
@@ -28,6 +27,7 @@ from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Thresholds
 from bayescontam.inference.loo import elpd_figures, stored_loo, sum_se
+from bayescontam.inference.named_fits import FitsOrFiles, named_fits
 from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.inference.psis import GOOD_K
@@ -403,8 +403,6 @@ def _seed(fit: Fit, *names: str | int) -> int:
     return int(stream(fit.record["seed"], "left out", *names).integers(2**31))
 
 
-Fits = Mapping[str, Fit | Path] | Sequence[Fit | Path]
-"""Several fits, or files of them, with or without names."""
 FOLDS = 10
 """Folds where items or models are left out, and no number is given."""
 FEW_RESPONSES, FEW_GROUPS = 100, 10
@@ -507,34 +505,8 @@ def _refuse_different_data(fits: Mapping[str, Fit]) -> None:
         )
 
 
-def named_fits(fits: Fits) -> dict[str, Fit]:
-    """Return fits under names: given ones, or those of their files or model specs."""
-    if isinstance(fits, Mapping):
-        return {str(name): _loaded(fit) for name, fit in fits.items()}
-    loaded = [_loaded(fit) for fit in fits]
-    names = [
-        fit.spec.name if isinstance(given, Fit) else PurePath(given).stem
-        for given, fit in zip(fits, loaded, strict=True)
-    ]
-    if len(set(names)) < len(names):
-        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
-    return dict(zip(names, loaded, strict=True))
-
-
-def compared_with(fit: Fit, others: Fits) -> dict[str, Fit]:
-    """Return a fit and others under names; its own is that of its model spec."""
-    if not isinstance(others, Mapping):
-        return named_fits([fit, *others])
-    own = fit.spec.name
-    return {own if own not in others else f"{own} (this fit)": fit} | named_fits(others)
-
-
-def _loaded(fit: Fit | Path) -> Fit:
-    return fit if isinstance(fit, Fit) else Fit.from_netcdf(fit)
-
-
 def compare(
-    fits: "Fits",
+    fits: FitsOrFiles,
     *,
     leave_out: By = "response",
     folds: int | None = None,

@@ -14,12 +14,14 @@ from scipy.stats import chi2, false_discovery_control
 
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.posterior import Draws, exposed, response_guess
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import logistic
 from bayescontam.model.predictor import contamination_shift, linear_predictor
 from bayescontam.model.quadrature import normal_gauss_hermite
+from bayescontam.specs.model import ModelSpec
 
 FDR = 0.1
 """False discovery rate at which items are suspects."""
@@ -54,6 +56,20 @@ def item_table(
     table["suspect"] = table["q_value"] <= fdr
     # Monte Carlo error can order equal p-values by nothing.
     return table.sort_values(["p_value", "z"], kind="stable", ignore_index=True)
+
+
+def stored_item_fit(tree: xr.DataTree, spec: ModelSpec, fdr: float) -> xr.Dataset:
+    """Return what a fit stores of how items fit, or raise an error that says why nothing."""
+    if not 0 < fdr < 1:
+        raise UsageError(f"fdr: got {fdr:g}; allowed is a number between 0 and 1")
+    if "item_fit" not in tree:
+        reason = (
+            "its rows count different items together"
+            if spec.likelihood.trials == "items"
+            else "an earlier version made it; make the fit again"
+        )
+        raise FitError(f"this fit has no estimates of single items: {reason}")
+    return tree["item_fit"].to_dataset()
 
 
 def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:

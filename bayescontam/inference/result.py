@@ -3,12 +3,10 @@
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bayescontam._random import stream
-from bayescontam._text import join_list
 from bayescontam.data.responses import Path, Responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
@@ -16,9 +14,10 @@ from bayescontam.inference.assumed_spillover import GROUP as ASSUMED
 from bayescontam.inference.assumed_spillover import assumed_table
 from bayescontam.inference.bootstrap import bootstrap_table
 from bayescontam.inference.checks import Outcome
+from bayescontam.inference.comparable import p_better, ranked, same_items
 from bayescontam.inference.estimands import renamed
 from bayescontam.inference.identification import SMALLEST_EFFECT
-from bayescontam.inference.item_fit import FDR, item_sentences, item_table
+from bayescontam.inference.item_fit import FDR, item_sentences, item_table, stored_item_fit
 from bayescontam.inference.logged import sample_table
 from bayescontam.inference.posterior import Draws, stack_draws
 from bayescontam.inference.predictive import with_own_effects
@@ -28,10 +27,11 @@ from bayescontam.inference.stored import (
     MOST_RESPONSES,
     Stored,
     aligned,
+    exposure_table,
     labelled,
     unlabelled,
 )
-from bayescontam.inference.summary import p_superior, summarise
+from bayescontam.inference.summary import summarise, summarise_concepts, tidy_draws
 from bayescontam.inference.total_effects import judged
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.effect_names import DIRECT, EffectNames
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from bayescontam.data.importers.arc import ArcTasks
     from bayescontam.data.importers.base import Names, Paths
     from bayescontam.evidence.curve import Curve
-    from bayescontam.inference.crossval import Fits
+    from bayescontam.inference.named_fits import FitsOrFiles
     from bayescontam.inference.ranking import Ranking
     from bayescontam.scan.results import Scan
     from bayescontam.updating.update import Update
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
 _PAIR = ["model", "benchmark"]
-Labels = np.ndarray
 
 
 class Fit(Stored):
@@ -186,7 +185,9 @@ class Fit(Stored):
         check_level(level)
         table = summarise(self.data["estimands"].to_dataset(), level, progress=progress)
         if "estimands_by_concept" in self.data:
-            table = self._with_concepts(table, level)
+            parts = summarise_concepts(self.data, level)
+            both = [table.assign(concept=""), parts]
+            table = pd.concat(both, ignore_index=True)[list(parts.columns)]
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
         if "identification" not in self.data:
             return table
@@ -196,15 +197,6 @@ class Fit(Stored):
     def smallest_effect(self) -> float:
         """Smallest overfitting that matters, as the fit was made with."""
         return float(self.record.get("smallest_effect", SMALLEST_EFFECT))
-
-    def _with_concepts(self, table: pd.DataFrame, level: float) -> pd.DataFrame:
-        parts = summarise(self.data["estimands_by_concept"].to_dataset(), level)
-        units = self.data["constant_data"].to_dataset()
-        names = units["benchmark"].to_numpy()[units["benchmark_of_concept"].to_numpy()]
-        benchmark = dict(zip(units["concept"].to_numpy(), names, strict=True))
-        parts.insert(1, "benchmark", parts["concept"].map(benchmark))
-        table = table.assign(concept="")
-        return pd.concat([table, parts], ignore_index=True)[list(parts.columns)]
 
     def bootstrap(self, level: float | None = None) -> pd.DataFrame:
         """Return the published bootstrap, if the fit was made with it.
@@ -403,14 +395,7 @@ class Fit(Stored):
         UsageError
             If the fit has no such quantity.
         """
-        known = self.data["estimands"].to_dataset()
-        names = list(quantities) or [str(name) for name in known.data_vars]
-        if strange := [name for name in names if name not in known.data_vars]:
-            others = join_list(map(str, known.data_vars))
-            raise UsageError(f"draws: the fit has no {join_list(strange)}; it has {others}")
-        order = ["chain", "draw", "model", "benchmark"]
-        table = known[names].to_dataframe(dim_order=order)
-        return table.dropna(how="all").reset_index()
+        return tidy_draws(self.data["estimands"].to_dataset(), quantities)
 
     def exposures(self) -> pd.DataFrame:
         """Return what the fit shows about the true contamination of each item.
@@ -423,16 +408,7 @@ class Fit(Stored):
             its probability), ``posterior_mean``, ``posterior_sd``. Empty where the model
             spec takes contamination as known.
         """
-        columns = ["contamination", "posterior_mean", "posterior_sd"]
-        if "exposure" not in self.data:
-            return pd.DataFrame(columns=["benchmark", "item", *columns])
-        data = self.data["exposure"].to_dataset()
-        keys = {
-            name: data[name].to_numpy()[data[f"{name}_of_group"].to_numpy()]
-            for name in ("benchmark", "item", "model")
-            if f"{name}_of_group" in data
-        }
-        return pd.DataFrame(keys | {name: data[name].to_numpy() for name in columns})
+        return exposure_table(self.data)
 
     def item_fit(self, fdr: float = FDR) -> pd.DataFrame:
         """Return how each item fits, the worst first: suspects of a wrong key.
@@ -462,23 +438,11 @@ class Fit(Stored):
             If the fit holds no item fit.
         """
         benchmark = self.data["constant_data"]["benchmark_of_item"].to_numpy()
-        return item_table(self._item_fit(fdr), benchmark, fdr)
+        return item_table(stored_item_fit(self.data, self.spec, fdr), benchmark, fdr)
 
     def item_sentences(self, fdr: float = FDR) -> list[str]:
         """Return what `item_fit` says, in words."""
-        return list(item_sentences(self._item_fit(fdr), fdr))
-
-    def _item_fit(self, fdr: float) -> xr.Dataset:
-        if not 0 < fdr < 1:
-            raise UsageError(f"fdr: got {fdr:g}; allowed is a number between 0 and 1")
-        if "item_fit" not in self.data:
-            reason = (
-                "its rows count different items together"
-                if self.spec.likelihood.trials == "items"
-                else "an earlier version made it; make the fit again"
-            )
-            raise FitError(f"this fit has no estimates of single items: {reason}")
-        return self.data["item_fit"].to_dataset()
+        return list(item_sentences(stored_item_fit(self.data, self.spec, fdr), fdr))
 
     def raw_accuracy(self) -> xr.DataArray:
         """Return the observed score: mean over items of the share of correct trials.
@@ -499,15 +463,7 @@ class Fit(Stored):
             By the name of the benchmark. Where it is False, raw accuracies are averages over
             different items and cannot be compared.
         """
-        data = self.data["constant_data"].to_dataset()
-        keys = {name: data[f"{name}_of_response"].to_numpy() for name in ("model", "item")}
-        pairs = pd.DataFrame(keys).drop_duplicates()
-        pairs["benchmark"] = data["benchmark_of_item"].to_numpy()[pairs["item"]]
-        answered = pairs.groupby(["benchmark", "model"]).size()
-        names = data["benchmark"].to_numpy()
-        size = np.bincount(data["benchmark_of_item"].to_numpy(), minlength=len(names))
-        fewest = answered.groupby(level=0).min().reindex(range(len(names))).to_numpy()
-        return pd.Series(fewest == size, index=[str(name) for name in names])
+        return same_items(self.data)
 
     def ranked(self) -> "pd.Series[bool]":
         """Return in which benchmarks models can be compared, so that they have ranks.
@@ -518,11 +474,7 @@ class Fit(Stored):
             By the name of the benchmark: True where all models answered the same items, or
             where estimands average over all items and models are linked by shared ones.
         """
-        rank = self.data["estimands"]["rank"].isel(chain=0, draw=0)
-        given = rank.notnull().any("model").to_series()
-        given.index = given.index.map(str)
-        # Before reference populations were stored, averages were over answered items.
-        return given if "items" in self.record else given & self.same_items()
+        return ranked(self.data, self.record)
 
     def p_better(self) -> xr.DataArray:
         """Return the probability that a model is better than another.
@@ -540,19 +492,7 @@ class Fit(Stored):
         --------
         bayescontam.rank_models : Ranks and pairs across benchmarks.
         """
-        estimands = self.data["estimands"].to_dataset()
-        names = EffectNames.among(estimands)
-        name = "accuracy" if names is None else names.ability
-        ability = estimands[name].transpose("chain", "draw", "model", "benchmark")
-        models, benchmarks = ability["model"].to_numpy(), ability["benchmark"].to_numpy()
-        better = np.full((len(models), len(models), len(benchmarks)), np.nan)
-        answered = ability.isel(chain=0, draw=0).notnull().to_numpy()
-        for b in np.flatnonzero(self.ranked().to_numpy()):
-            rows = np.flatnonzero(answered[:, b])
-            draws = ability.to_numpy()[:, :, rows, b].reshape(-1, len(rows))
-            better[np.ix_(rows, rows, [b])] = p_superior(draws)[..., None]
-        coords = {"model": models, "other": models, "benchmark": benchmarks}
-        return xr.DataArray(better, coords, ("model", "other", "benchmark"), name="p_better")
+        return p_better(self.data["estimands"].to_dataset(), self.ranked())
 
     @cached_property
     def model(self) -> "pm.Model":
@@ -624,7 +564,7 @@ class Fit(Stored):
         self,
         path: Path,
         *,
-        compare: "Fits | None" = None,
+        compare: "FitsOrFiles | None" = None,
         scan: "Scan | None" = None,
         curve: "Curve | None" = None,
         tasks: "ArcTasks | Path | None" = None,
@@ -682,7 +622,7 @@ class Fit(Stored):
             If the other fits are of other responses.
         """
         from bayescontam.inference.crossval import compare as compare_fits
-        from bayescontam.inference.crossval import compared_with
+        from bayescontam.inference.named_fits import compared_with
         from bayescontam.report.arc_grids import match_items
         from bayescontam.report.evidence import gather
         from bayescontam.report.fit_page import write_report

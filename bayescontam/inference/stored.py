@@ -489,6 +489,20 @@ def stored_exposure(
     return xr.Dataset({name: ("group", values) for name, values in data.items()}, coords)
 
 
+def exposure_table(tree: xr.DataTree) -> pd.DataFrame:
+    """Return what is stored of the true contamination of items; see `Fit.exposures`."""
+    columns = ["contamination", "posterior_mean", "posterior_sd"]
+    if "exposure" not in tree:
+        return pd.DataFrame(columns=["benchmark", "item", *columns])
+    data = tree["exposure"].to_dataset()
+    keys = {
+        name: data[name].to_numpy()[data[f"{name}_of_group"].to_numpy()]
+        for name in ("benchmark", "item", "model")
+        if f"{name}_of_group" in data
+    }
+    return pd.DataFrame(keys | {name: data[name].to_numpy() for name in columns})
+
+
 def standard_groups(
     draws: Draws,
     prior: Draws,

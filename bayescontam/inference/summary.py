@@ -1,6 +1,6 @@
 """Figures of draws: mean, interval, ranks, R-hat, effective sample size and Monte Carlo error."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress, product
 
@@ -13,7 +13,9 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from bayescontam._progress import progress_bar
+from bayescontam._text import join_list
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.errors import UsageError
 
 LEVEL = 0.95
 """Default probability of intervals."""
@@ -114,6 +116,27 @@ def summarise(
         table[dim] = pd.Categorical(table[dim], categories=list(estimands[dim].values))
     table = table.sort_values(dims, kind="stable", ignore_index=True)
     return table.astype(dict.fromkeys(dims, object))
+
+
+def summarise_concepts(tree: xr.DataTree, level: float) -> pd.DataFrame:
+    """Return rows as of `summarise` of the estimands by concept, with ``concept``."""
+    table = summarise(tree["estimands_by_concept"].to_dataset(), level)
+    units = tree["constant_data"].to_dataset()
+    names = units["benchmark"].to_numpy()[units["benchmark_of_concept"].to_numpy()]
+    benchmark = dict(zip(units["concept"].to_numpy(), names, strict=True))
+    table.insert(1, "benchmark", table["concept"].map(benchmark))
+    return table
+
+
+def tidy_draws(estimands: xr.Dataset, quantities: Sequence[str]) -> pd.DataFrame:
+    """Return draws of quantities, of all if none is named; see `Fit.draws`."""
+    names = list(quantities) or [str(name) for name in estimands.data_vars]
+    if strange := [name for name in names if name not in estimands.data_vars]:
+        others = join_list(map(str, estimands.data_vars))
+        raise UsageError(f"draws: the fit has no {join_list(strange)}; it has {others}")
+    order = ["chain", "draw", "model", "benchmark"]
+    table = estimands[names].to_dataframe(dim_order=order)
+    return table.dropna(how="all").reset_index()
 
 
 def with_p_best(estimands: xr.Dataset) -> xr.Dataset:
