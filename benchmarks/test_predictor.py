@@ -12,10 +12,11 @@ import pytest
 
 import bayescontam
 from bayescontam.data.judgements import PAIR, Judgements
+from bayescontam.evidence.choice import choose_pairs
 from bayescontam.evidence.covariates import item_contamination
 from bayescontam.evidence.prevalence import prevalence
 from bayescontam.scan.results import Scan
-from benchmarks.test_trained_judge import planted, puzzles, simulated
+from benchmarks.test_trained_judge import JUDGED, planted, puzzles, read_with_errors
 
 COLUMNS = [*PAIR, "judge", "is_duplicate"]
 
@@ -30,8 +31,9 @@ def numbers(scan: Scan, judged: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, 
 
 def compared(scan: Scan, pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return true numbers beside those that are found without and with the trained judge."""
-    read = simulated(pairs, seed)
-    person = pairs.loc[read.index].sample(100, random_state=seed)
+    chosen = choose_pairs(scan, JUDGED, seed)[list(PAIR)]
+    read = read_with_errors(pairs.merge(chosen, on=list(PAIR), validate="one_to_one"), seed)
+    person = read.sample(100, random_state=seed)
     person = person.assign(judge="Ada", is_duplicate=person["truth"])
     judged = pd.concat([read, person])[COLUMNS]
     trained = bayescontam.train_judge(scan, Judgements.from_frame(judged), name="t", seed=seed)

@@ -112,12 +112,15 @@ def planted(folder: Path) -> tuple[Scan, pd.DataFrame]:
 
 def simulated(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return 300 pairs spread over cosines, with verdicts of which 5 % are wrong."""
-    rng = np.random.default_rng(seed)
     bins = pd.cut(pairs["cosine"], 10, labels=False)
     turn = pairs.sample(frac=1, random_state=seed).groupby(bins).cumcount().reindex(pairs.index)
-    chosen = pairs.loc[turn.sort_values(kind="stable").index[:JUDGED]]
-    wrong = rng.random(len(chosen)) < ERROR
-    return chosen.assign(judge="llm:simulated", is_duplicate=chosen["truth"].to_numpy() ^ wrong)
+    return read_with_errors(pairs.loc[turn.sort_values(kind="stable").index[:JUDGED]], seed)
+
+
+def read_with_errors(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return pairs with verdicts of which 5 % are wrong."""
+    wrong = np.random.default_rng(seed).random(len(pairs)) < ERROR
+    return pairs.assign(judge="llm:simulated", is_duplicate=pairs["truth"].to_numpy() ^ wrong)
 
 
 def compared(scan: Scan, pairs: pd.DataFrame, seed: int) -> dict[str, Any]:

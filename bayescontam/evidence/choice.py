@@ -12,6 +12,7 @@ from bayescontam._types import BoolArray, IntArray
 from bayescontam.data.judgements import KINDS, PAIR, Judgements
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.pairs import COLUMNS, positions_in_scan, scan_pairs
+from bayescontam.evidence.verdicts import SAME_COSINE
 from bayescontam.scan.results import Scan
 
 BINS = 10
@@ -39,15 +40,19 @@ def choose_pairs(
     """Choose pairs for judging at random, spread over all cosines, of each document the nearest.
 
     Benchmarks get equal parts of `count`. In each, pairs are taken in turn from 10 bins of cosine
-    of equal width, in each of which all pairs are as likely. Turns of items would prefer items
-    with few near documents, of which more are duplicates. A smaller count with the same seed
-    chooses the first of the same pairs.
+    of equal width, of which the documents that are nearest to their item are bins of their own:
+    whether an item has any duplicate is learnt from these, and among all documents of items of a
+    popular subject they are few. In each bin all pairs are as likely. Turns of items would prefer
+    items with few near documents, of which more are duplicates. A smaller count with the same
+    seed chooses the first of the same pairs.
     """
     pairs = candidates(scan, count, "pairs", benchmarks)
     pairs = pairs.sort_values(_KEYS, ignore_index=True)
+    best = pairs.groupby(_ITEM, sort=False, observed=True)["cosine"].transform("max")
+    pairs = pairs.assign(nearest=pairs["cosine"] >= best - SAME_COSINE)
     draw = stream(seed, "pairs").permutation(len(pairs))
     pairs = _without(pairs.assign(draw=draw, bin=_bins(pairs)), exclude).sort_values("draw")
-    for part in (["benchmark", "bin"], ["benchmark"]):
+    for part in (["benchmark", "bin", "nearest"], ["benchmark"]):
         turn = pairs.groupby(part, observed=True).cumcount()
         pairs = pairs.assign(turn=turn).sort_values(["turn", "draw"])
     return with_texts(pairs.head(count), scan)

@@ -79,13 +79,18 @@ def test_pairs_are_in_order(scan: Scan) -> None:
         assert group["cosine"].is_monotonic_decreasing
 
 
-def _bins(scan: Scan, benchmark: str) -> dict[tuple[Any, ...], int]:
-    """Return the bin of each pair, by edges between the lowest and the highest cosine."""
+def _bins(scan: Scan, benchmark: str) -> dict[tuple[Any, ...], tuple[bool, int]]:
+    """Return the bin of each pair, by edges between the lowest and the highest cosine.
+
+    Nearest documents have bins of their own.
+    """
     pairs = scan_pairs(scan)
     pairs = pairs[pairs["benchmark"] == benchmark]
     cosines = pairs["cosine"].to_numpy().astype(float)
     edges = np.linspace(cosines.min(), cosines.max(), 11)
-    return dict(zip(_keys(pairs), np.searchsorted(edges[1:-1], cosines, "right"), strict=True))
+    nearest = {key for _, rows in pairs.groupby("item") for key in _keys(rows.head(1))}
+    bins = np.searchsorted(edges[1:-1], cosines, "right").tolist()
+    return {key: (key in nearest, b) for key, b in zip(_keys(pairs), bins, strict=True)}
 
 
 @pytest.mark.parametrize("count", [1, 15, 100, 401])
@@ -98,7 +103,8 @@ def test_choice_is_spread_evenly(scan: Scan, count: int) -> None:
         bins = _bins(scan, benchmark)
         held, taken = Counter(bins.values()), Counter(bins[key] for key in _keys(part))
         most = max(taken.values(), default=0)
-        assert all(taken[b] >= min(most - 1, held[b]) for b in range(10))
+        assert all(taken[b] >= min(most - 1, held[b]) for b in held)
+        assert {nearest for nearest, _ in held} == {True, False}
 
 
 def test_pairs_of_a_bin_are_chosen_whatever_their_item(tmp_path: Path) -> None:
