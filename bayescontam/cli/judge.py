@@ -98,7 +98,7 @@ def export(
         Scan.load(folder), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed, of=of,
         said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
     )  # fmt: skip
-    export_sheet(chosen, out, seed=seed)
+    definitions = export_sheet(chosen, out, seed=seed)
     if key is not None:
         write_table(key, sheet_key(chosen))
     if len(chosen) < (pairs or (0 if per_item or of else PAIRS)):
@@ -107,6 +107,8 @@ def export(
     scan, sheet = quoted(folder), quoted(out)
     print(f"{len(chosen):,} pairs written to {sheet}. Fill in is_duplicate; then:")
     print(f"bayescontam judge import {scan} {sheet} --judge NAME --out judgements.csv")
+    if definitions is not None:
+        print(f"What to fill in is defined in {quoted(definitions)}: give it to the judge, too.")
 
 
 @app.command(

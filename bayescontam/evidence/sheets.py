@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._bounds import Bounds
-from bayescontam._files import atomic_path
+from bayescontam._files import atomic_path, write_text
 from bayescontam._optional import require
 from bayescontam._random import stream
 from bayescontam._text import printable
@@ -180,8 +180,12 @@ class ImportedSheet:
     total: int  # rows of the judgements file now
 
 
-def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int) -> None:
-    """Write a blind sheet, in random order: both texts of each pair, and columns to fill in."""
+def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int) -> Path | None:
+    """Write a blind sheet, in random order: both texts of each pair, and columns to fill in.
+
+    A workbook has a page of definitions; of a CSV file they are in a text file beside it, whose
+    path is returned.
+    """
     suffix = _ending(out)
     if Path(out).exists():
         raise UsageError(
@@ -195,12 +199,17 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
     table = pd.DataFrame({"pair": _ids(rows), "benchmark": names, **texts, **blank})
     if suffix == ".xlsx":
         write_workbook(out, table)
-        return
+        return None
     with atomic_path(out) as temporary:
         # With the byte order mark, without which Excel takes UTF-8 for something else.
         table.map(_guarded).to_csv(
             temporary, index=False, encoding="utf-8-sig", lineterminator="\r\n"
         )
+    definitions = Path(out).with_suffix(".definitions.txt")
+    width = max(len(heading) for heading, _ in _INSTRUCTIONS)
+    lines = [f"{heading:{width}}  {text}\n" for heading, text in _INSTRUCTIONS]
+    write_text(definitions, "".join(lines))
+    return definitions
 
 
 def sheet_key(pairs: pd.DataFrame) -> pd.DataFrame:

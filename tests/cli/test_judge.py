@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayescontam.data.judgements import read_judgements
+from bayescontam.data.judgements import KINDS, read_judgements
 from bayescontam.evidence.choice import choose_pairs, top_pairs
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import Done
@@ -54,6 +54,12 @@ def test_from_scan_to_agreement(run: Run, scan: Path) -> None:
     assert lines[1] == (
         f"bayescontam judge import '{scan}' ada.csv --judge NAME --out judgements.csv"
     )
+    assert lines[2:] == [
+        "What to fill in is defined in ada.definitions.txt: give it to the judge, too."
+    ]
+    definitions = Path("ada.definitions.txt").read_text(encoding="utf-8")
+    assert all(f"\n{kind} " in definitions for kind in KINDS)
+    assert definitions.startswith("What to do    Read both texts of each row.")
     assert len(_rows("ada.csv")) == 20
     Path("bo.csv").write_bytes(Path("ada.csv").read_bytes())
     _fill("ada.csv", ["1", "1", "0", "0", "yes", "no", "0", "1"], ["exact", "", "unrelated"])
