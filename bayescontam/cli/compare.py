@@ -127,13 +127,13 @@ def compare(
     elif output == "json":
         put_json(table)
     else:
-        print_lines(_estimated(fits))
+        print_lines(estimated_by(fits))
         print_table(table.drop(columns="verdict").dropna(axis=1, how="all"), spare=_SPARE_OF_FITS)
         names = zip(table["fit"], table["verdict"], strict=True)
         print_lines(f"{printable(name)}: {verdict}" for name, verdict in names)
 
 
-def _estimated(fits: "dict[str, Fit]") -> list[str]:
+def estimated_by(fits: "dict[str, Fit]") -> list[str]:
     """Return which effect the fits estimate, with their names where they differ in it."""
     from bayescontam.inference.findings import estimated_effect
 
@@ -150,7 +150,7 @@ def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":
     from bayescontam.inference.result import Fit
 
     if len(set(paths)) < len(paths):
-        raise UsageError("compare: one file is named twice; name each fit once")
+        raise UsageError("one file is named twice; name each fit once")
     names = [path.stem for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
     return {label: Fit.from_netcdf(path) for label, path in zip(labels, paths, strict=True)}

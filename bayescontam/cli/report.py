@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from bayescontam._progress import stage
 from bayescontam._text import printable
-from bayescontam.cli.compare import load_all
+from bayescontam.cli.compare import estimated_by, load_all
 from bayescontam.cli.options import (
     FitFile,
     InsteadOfPrinting,
@@ -62,6 +62,7 @@ SUMMARY_EXAMPLES = examples(
     "bayescontam summary fit.nc",
     "bayescontam summary fit.nc --format csv --out estimands.csv",
     "bayescontam summary fit.nc --format json",
+    "bayescontam summary hierarchical.nc positive.nc",
     "bayescontam summary fit.nc --format latex --out table.tex",
 )
 BADGE_EXAMPLES = examples(
@@ -344,18 +345,28 @@ def badge(
 
 
 def summary(
-    path: FitFile,
+    paths: Annotated[
+        list[Path],
+        Argument(
+            help="A fit that 'bayescontam fit' wrote (.nc); several, with other specs or other"
+            " responses, are set side by side."
+        ),
+    ],
     output: PaperFormat = "table",
     level: LevelOfFit = None,
     out: InsteadOfPrinting = None,
     quiet: ShowNoProgress = False,
 ) -> None:
-    """Print the estimands of a fit: a headline table, or every one as CSV or JSON."""
+    """Print the estimands of fits: a headline table, or every one as CSV or JSON."""
     from bayescontam.data.validation import check_level
 
     if level is not None:
         check_level(level, "--level")
-    check_out(output, out, path)
+    check_out(output, out, *paths)
+    path, *others = paths
+    if others:
+        _side_by_side(paths, output, level, out, quiet)
+        return
     with stage(not quiet, f"reading and summarising {printable(path)}"):
         from bayescontam.inference.findings import estimated_effect, verdict_line, which_items
         from bayescontam.inference.result import Fit
@@ -378,6 +389,34 @@ def summary(
             print_table(by_concept(fit, table))
         print_bootstrap(fit, path, level)
         print_lines([verdict_line(fit), f"Which items: {which_items(fit)}"])
+
+
+def _side_by_side(
+    paths: list[Path], output: str, level: float | None, out: Path | None, quiet: bool
+) -> None:
+    """Print what several fits estimate, those of one model and benchmark below each other."""
+    if output not in ("table", "csv", "json"):
+        raise UsageError(f"--format {output}: is made of one fit; got {len(paths)}")
+    with stage(not quiet, f"reading and summarising {len(paths)} fits"):
+        import pandas as pd
+
+        from bayescontam.inference.checks import checks_sentence
+        from bayescontam.inference.tables import side_by_side
+
+        fits = load_all(paths)
+        tables = {name: fit.estimands(level) for name, fit in fits.items()}
+    if output == "csv":
+        parts = [table.assign(fit=name) for name, table in tables.items()]
+        every = pd.concat(parts, ignore_index=True)
+        put_csv(every[["fit", *every.columns.drop("fit")]], out)
+    elif output == "json":
+        put_json({name: _content(fit, tables[name], level) for name, fit in fits.items()}, out)
+    else:
+        print_lines(estimated_by(fits))
+        print_table(side_by_side(fits, tables), spare=("raw_accuracy",))
+        print_lines(
+            f"{printable(name)}: {checks_sentence(fit.checks())}." for name, fit in fits.items()
+        )
 
 
 def _content(fit: "Fit", table: "pd.DataFrame", level: float | None) -> dict[str, Any]:

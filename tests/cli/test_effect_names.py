@@ -83,6 +83,33 @@ def test_a_fit_with_spillover_has_the_total_effect_and_its_parts(total: Fit) -> 
     assert total.rank(by="genuine_ability_direct").by == "genuine_ability_direct"
 
 
+def test_fits_are_set_side_by_side(run: Run, paths: dict[str, Path], direct: Fit) -> None:
+    files = [*paths.values()]
+    done = run("summary", *files, "--quiet")
+    assert re.search(rf"^direct: {re.escape(DIRECT_EFFECT)}", done.out, re.MULTILINE)
+    rows = [line.split() for line in done.out.splitlines() if line.startswith("m0 ")]
+    assert [(row[1], row[2], row[4]) for row in rows] == [
+        (benchmark, fit, estimand)
+        for benchmark in ("one", "two")
+        for fit, estimand in (("direct", "genuine_ability_direct"), ("total", "genuine_ability"),
+                              ("none", "accuracy"))
+    ]  # fmt: skip
+    wanted = direct.summary().set_index(["model", "benchmark"]).loc[("m0", "one")]
+    assert rows[0][5] == f"{wanted['genuine_ability_direct']:.3f}"
+    assert re.search(r"^none: .*checks", done.out, re.MULTILINE)
+    done = run("summary", *files, "--quiet", "--format", "csv")
+    table = pd.read_csv(io.StringIO(done.out), keep_default_na=False)
+    assert list(table.columns[:2]) == ["fit", "model"]
+    alone = run("summary", files[1], "--quiet", "--format", "csv")
+    own = pd.read_csv(io.StringIO(alone.out), keep_default_na=False)
+    found = table[table["fit"] == "total"].drop(columns="fit").reset_index(drop=True)
+    pd.testing.assert_frame_equal(found[list(own)], own, check_dtype=False)
+    done = run("summary", *files, "--quiet", "--format", "json")
+    assert {name: fit["level"] for name, fit in json.loads(done.out).items()} == {
+        "direct": 0.95, "total": 0.95, "none": 0.95
+    }  # fmt: skip
+
+
 def test_a_page_names_the_effect_that_is_estimated(direct: Fit, total: Fit) -> None:
     page = render(direct)
     text = " ".join(Parsed(page).text.split())
