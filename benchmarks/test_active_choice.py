@@ -85,13 +85,14 @@ def make_scan(rng: np.random.Generator) -> MadeScan:
     level = np.stack([draws.log_odds(row, 0, 0, place)[0] for row in cosine])
     duplicate = (rng.random(cosine.shape) < expit(level + own[:, None])) & opened[:, None]
     called = rng.random(cosine.shape) < np.where(duplicate, hit[0], 1 - clear[0])
-    # In turn from bins of equal width, in each at random.
+    # In turn from bins of equal width, those of nearest documents apart, in each at random.
     flat = cosine.ravel()
     share = (flat - flat.min()) / np.ptp(flat)
-    rows = pd.DataFrame(
-        {"bin": np.minimum((share * BINS).astype(int), BINS - 1), "draw": rng.random(len(flat))}
-    ).sort_values("draw")
-    rows["turn"] = rows.groupby("bin").cumcount()
+    bins = np.minimum((share * BINS).astype(int), BINS - 1)
+    nearest = np.arange(len(flat)) % NEAR == 0
+    rows = pd.DataFrame({"bin": bins, "nearest": nearest, "draw": rng.random(len(flat))})
+    rows = rows.sort_values("draw")
+    rows["turn"] = rows.groupby(["bin", "nearest"]).cumcount()
     return MadeScan(cosine, duplicate, called, rows.sort_values(["turn", "draw"]).index.to_numpy())
 
 
