@@ -25,6 +25,7 @@ CASES = {
     "summary": "summary compact.nc",
     "summary of concepts": "summary concepts.nc",
     "summary of latent duplicates": "summary latent_duplicate.nc --level 0.8",
+    "summary of several fits": "summary compact.nc spillover.nc ability.nc",
     "summary as csv": "summary spillover.nc --format csv",
     "summary as json": "summary ability.nc --format json",
     "rank": "rank compact.nc",
