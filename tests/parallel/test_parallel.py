@@ -270,6 +270,19 @@ def test_ray_has_to_have_room(options: dict[str, Any], message: str) -> None:
         next(run_tasks(workers.squares, NUMBERS, engine="ray", **options))
 
 
+def test_ray_that_does_not_start_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    problem = "The current node timed out during startup."
+
+    def busy(**_: Any) -> None:
+        raise Exception(problem)
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # the other tests may share one
+    monkeypatch.setattr(ray, "init", busy)
+    with pytest.raises(UsageError, match=rf"^Ray at 'local' cannot be used \({problem}\)"):
+        next(run_tasks(workers.squares, NUMBERS, engine="ray"))
+
+
 @pytest.mark.ray
 @pytest.mark.parametrize(
     ("address", "message"),
