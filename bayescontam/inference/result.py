@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import xarray as xr
 
-from bayescontam._random import stream
 from bayescontam.data.responses import Path, Responses
 from bayescontam.data.validation import check_level
 from bayescontam.errors import FitError, UsageError
@@ -19,8 +18,6 @@ from bayescontam.inference.estimands import renamed
 from bayescontam.inference.identification import SMALLEST_EFFECT
 from bayescontam.inference.item_fit import FDR, item_sentences, item_table, stored_item_fit
 from bayescontam.inference.logged import sample_table
-from bayescontam.inference.posterior import Draws, stack_draws
-from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.rebuilt import rebuild_responses
 from bayescontam.inference.sensitivity import confounding_table
 from bayescontam.inference.stored import (
@@ -33,7 +30,7 @@ from bayescontam.inference.stored import (
 )
 from bayescontam.inference.summary import summarise, summarise_concepts, tidy_draws
 from bayescontam.inference.total_effects import judged
-from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.build import build
 from bayescontam.model.effect_names import DIRECT, EffectNames
 from bayescontam.specs.model import ModelSpec, restored_spec
 
@@ -54,7 +51,6 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """Version of the layout of a saved fit. 2: draws of items apart, groups that ArviZ reads."""
-_PAIR = ["model", "benchmark"]
 
 
 class Fit(Stored):
@@ -646,9 +642,3 @@ class Fit(Stored):
             tables_in=tables,
             progress=progress,
         )
-
-
-def joint_draws(fit: Fit, built: BuiltModel) -> Draws:
-    """Return the stored draws of a fit with all effects of items and responses."""
-    draws = stack_draws(fit.joint_posterior(), built.design)
-    return with_own_effects(draws, built, stream(fit.record["seed"], "own effects"))

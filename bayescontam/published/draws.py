@@ -5,21 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from bayescontam._random import stream
 from bayescontam._types import FloatArray
 from bayescontam.calibration.estimators import engine_of, faults_of
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import accuracy, predictor, stack_draws
+from bayescontam.inference.posterior import Draws, accuracy, predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.result import Fit, joint_draws
+from bayescontam.inference.result import Fit
 from bayescontam.inference.summary import convergence
-from bayescontam.model.build import build
+from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import Gates, SamplingSpec
 
 _TAILS = (0.025, 0.975)
 _SAMPLING = SamplingSpec(draws=1000, tune=500, chains=2)
 _GATES = Gates(ess=200.0)
+
+
+def joint_draws(fit: Fit, built: BuiltModel) -> Draws:
+    """Return the stored draws of a fit with all effects of items and responses."""
+    draws = stack_draws(fit.joint_posterior(), built.design)
+    return with_own_effects(draws, built, stream(fit.record["seed"], "own effects"))
 
 
 def accuracies(fit: Fit, responses: Responses) -> FloatArray:

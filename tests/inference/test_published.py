@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import bayescontam
-from bayescontam.inference.result import joint_draws
 from bayescontam.model.build import build
+from bayescontam.published.draws import joint_draws
 from tests.support.real_data import shared
 
 FEW = {"draws": 700, "tune": 500, "chains": 2}
