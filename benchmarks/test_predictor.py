@@ -64,7 +64,7 @@ def test_true_numbers_of_puzzles_are_held(tmp_path: Path) -> None:
     held = (table["n_low with"] <= table["true"]) & (table["true"] <= table["n_high with"])
     # Of six intervals of 95 % four or more miss the truth once in 11,000 runs.
     assert (~held).sum() <= 3
-    # With few nearest documents among the pairs that were read they were up to 45 items wide.
+    # With few nearest documents among the pairs that were read they were up to 47 items wide.
     for way in ("without", "with"):
         assert (table[f"n_high {way}"] - table[f"n_low {way}"] < 20).all()
 

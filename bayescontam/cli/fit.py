@@ -52,7 +52,6 @@ from bayescontam.cli.terminal import (
     print_table,
     put_csv,
     put_json,
-    quoted,
 )
 from bayescontam.errors import UsageError
 
@@ -309,7 +308,7 @@ def _print_fit(fitted: "Fit", path: Path) -> None:
         for symbol, reason in fitted.record["left_out"]
         if symbol in _ESSENTIAL
     )
-    print_headline(headline(fitted), f"bayescontam summary {quoted(path)} --format csv")
+    print_headline(headline(fitted))
     print_bootstrap(fitted, path)
     print_lines([verdict_line(fitted), f"Which items: {which_items(fitted)}"])
     print_checks(fitted.checks())
@@ -437,7 +436,7 @@ def _print_update(updated: "Update") -> None:
     wide = _wide(whole, ["model", "benchmark"])
     keys = zip(wide["model"], wide["benchmark"], strict=True)
     wide.insert(2, "raw_accuracy", [raw.get(key, float("nan")) for key in keys])
-    print_headline(wide)
+    print_headline(wide, "--format csv")
     if "concept" in table:
         parts = table[table["concept"] != ""]
         print_table(_wide(parts, ["model", "benchmark", "concept"]))

@@ -413,7 +413,7 @@ def _side_by_side(
         put_json({name: _content(fit, tables[name], level) for name, fit in fits.items()}, out)
     else:
         print_lines(estimated_by(fits))
-        print_table(side_by_side(fits, tables), spare=("raw_accuracy",))
+        print_table(side_by_side(fits, tables))
         print_lines(
             f"{printable(name)}: {checks_sentence(fit.checks())}." for name, fit in fits.items()
         )

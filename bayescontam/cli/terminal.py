@@ -68,8 +68,9 @@ def room_of_output() -> int:
     return shutil.get_terminal_size((_ORDINARY, 24)).columns
 
 
-def print_headline(table: "pd.DataFrame", see_all: str = "--format csv") -> None:
+def print_headline(table: "pd.DataFrame", see_all: str = "fit.summary() in Python") -> None:
     """Print the headline table of a fit, the best of each benchmark first."""
+    # Not --format csv: that is every estimand, without the observed scores.
     names = EffectNames.among(table)
     short = {"raw_accuracy": "raw"} | ({names.verdict: "verdict"} if names else {})
     table = table.rename(columns=short)

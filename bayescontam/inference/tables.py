@@ -63,26 +63,24 @@ def headline(fit: Fit, estimands: pd.DataFrame | None = None) -> pd.DataFrame:
     return table.reset_index()
 
 
-def side_by_side(
-    fits: Mapping[str, Fit], estimands: Mapping[str, pd.DataFrame] | None = None
-) -> pd.DataFrame:
-    """Return one row for each model, benchmark and fit: what it estimates of the same score.
+def side_by_side(fits: Mapping[str, Fit], estimands: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return one row for each benchmark, model and fit: what it estimates of the same score.
 
     ``estimand`` names what ``estimate`` and its interval are of: genuine ability without the total
     effect or without the direct one, or accuracy where contamination is not modelled.
     """
     parts = []
     for place, (name, fit) in enumerate(fits.items()):
-        wide = headline(fit, None if estimands is None else estimands[name])
+        wide = headline(fit, estimands[name])
         names = EffectNames.among(wide)
         estimand = "accuracy" if names is None else names.ability
         columns = {estimand + end: f"estimate{end}" for end in _INTERVAL.values()}
         if names is not None:
             columns |= {names.overfitting + end: f"overfitting{end}" for end in _INTERVAL.values()}
             columns[names.verdict] = "verdict"
-        part = wide[[*_PAIR, "raw_accuracy", *columns]].rename(columns=columns)
+        part = wide[[*_PAIR, *columns]].rename(columns=columns)
         part.insert(2, "fit", name)
-        part.insert(4, "estimand", estimand)
+        part.insert(3, "estimand", estimand)
         parts.append(part.assign(place=place))
     table = pd.concat(parts, ignore_index=True)
     keys = [table[name].factorize()[0] for name in _PAIR]

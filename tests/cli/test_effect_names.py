@@ -13,6 +13,7 @@ import pytest
 from bayescontam.inference.findings import DIRECT_EFFECT, NO_EFFECT, TOTAL_EFFECT
 from bayescontam.inference.ranking import rank_models
 from bayescontam.inference.result import Fit
+from bayescontam.inference.tables import side_by_side
 from bayescontam.report.fit_page import render
 from tests.cli.conftest import Done
 from tests.support.made_fit import made_fit
@@ -109,6 +110,19 @@ def test_fits_are_set_side_by_side(run: Run, paths: dict[str, Path], direct: Fit
     assert {name: fit["level"] for name, fit in json.loads(done.out).items()} == {
         "direct": 0.95, "total": 0.95, "none": 0.95
     }  # fmt: skip
+
+
+def test_numbers_side_by_side_are_those_of_each_summary(direct: Fit, total: Fit) -> None:
+    fits = {"direct": direct, "total": total}
+    table = side_by_side(fits, {name: fit.estimands() for name, fit in fits.items()})
+    assert len(table) == sum(len(fit.summary()) for fit in fits.values())
+    for name, suffix in (("direct", "_direct"), ("total", "")):
+        found = table[table["fit"] == name].set_index(["benchmark", "model"]).sort_index()
+        own = fits[name].summary().set_index(["benchmark", "model"]).sort_index()
+        assert (found["verdict"] == own[f"overfitting{suffix}_verdict"]).all()
+        for end in ("", "_low", "_high"):
+            for column, of in (("estimate", "genuine_ability"), ("overfitting", "overfitting")):
+                np.testing.assert_array_equal(found[column + end], own[of + suffix + end])
 
 
 def test_a_page_names_the_effect_that_is_estimated(direct: Fit, total: Fit) -> None:
