@@ -36,6 +36,8 @@ _NAMES = {
 """Columns of names. They stay on one line, where long names are cut in the middle."""
 _NUMBERS = {"below", "above"}
 """Columns of texts that are numbers."""
+_WHOLE = ("rank", "ess", "with_duplicates")
+"""Beginnings of columns of numbers of things, of which decimals would feign precision."""
 _PREFERRED, _ENOUGH, _LEAST = 24, 12, 8
 """Widths of names: before columns are left out for them, before the last of these is left out,
 and when none is left to leave out."""
@@ -313,7 +315,7 @@ def _one(name: str, value: Any, signed: bool = False) -> str:
         return ""
     if not isinstance(value, float):
         return printable(str(value), _LONGEST)
-    text = f"{value:.{0 if name.startswith('rank') else 3}f}"
+    text = f"{value:.{0 if name.startswith(_WHOLE) else 3}f}"
     return text if signed or float(text) else text.lstrip("-")
 
 
