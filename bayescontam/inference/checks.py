@@ -450,6 +450,11 @@ def _rounded(value: float) -> str:
     return f"{np.ceil(2 * value / power) / 2 * power:g}"
 
 
+def worst(checks: tuple[Check, ...]) -> Outcome:
+    """Return the worst outcome of checks; passed where there is none."""
+    return max((check.outcome for check in checks), key=list(Outcome).index, default=Outcome.PASSED)
+
+
 def checks_sentence(checks: tuple[Check, ...]) -> str:
     """Return whether the checks hold, and which do not; without a full stop."""
     failed = [check.name for check in checks if check.outcome is Outcome.FAILED]

@@ -17,7 +17,7 @@ from bayescontam.data.judgements import PAIR, sort_of
 from bayescontam.evidence.curve import halves
 from bayescontam.evidence.kinds import kind_words, opinions
 from bayescontam.evidence.verdicts import first_runs
-from bayescontam.inference.checks import Outcome, checks_sentence
+from bayescontam.inference.checks import checks_sentence, worst
 from bayescontam.report.format import Names, counted, pairs_text, provenance_rows
 from bayescontam.report.html import fill, sentences
 from bayescontam.report.plots import (
@@ -93,8 +93,6 @@ def render_curve(curve: "Curve") -> str:
         )
     }  # fmt: skip
     middles = halves(curve)
-    outcomes = {check.outcome for check in curve.checks()} or {Outcome.PASSED}
-    worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
     content = {
         "names": names,
         "changed": [row for known in names.values() for row in known.changed()],
@@ -103,7 +101,7 @@ def render_curve(curve: "Curve") -> str:
         "spec_name": printable(curve.record["spec"]["name"]),
         "created": curve.record["created"],
         "verdict": _verdict(curve, middles),
-        "outcome": worst.value if len(curve.judged) else "failed",
+        "outcome": worst(curve.checks()).value if len(curve.judged) else "failed",
         "judged": len(curve.judged),
         "halves": middles.to_dict("records"),
         "parameters": parameters(curve),

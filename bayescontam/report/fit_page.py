@@ -17,7 +17,7 @@ from bayescontam.errors import BayescontamError, UsageError
 from bayescontam.inference import tables
 from bayescontam.inference.assumed_spillover import PUBLISHED
 from bayescontam.inference.bootstrap import QUANTITIES, lacks
-from bayescontam.inference.checks import Outcome, checks_sentence
+from bayescontam.inference.checks import Outcome, checks_sentence, worst
 from bayescontam.inference.findings import (
     estimated_effect,
     finding,
@@ -250,8 +250,6 @@ def render(
 def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -> dict[str, Any]:
     """Return what stands on the first screen beside the table and the picture."""
     checks = fit.checks()
-    outcomes = {check.outcome for check in checks}
-    worst = next(kind for kind in reversed(Outcome) if kind in outcomes)
     failures = [check.to_dict() for check in checks if check.outcome is Outcome.FAILED]
     sentences = finding(headline, fit.smallest_effect)
     if "identification" not in fit.data and ranking and ranking["distinguished"]:
@@ -260,7 +258,7 @@ def _verdict(fit: Fit, headline: pd.DataFrame, ranking: dict[str, Any] | None) -
         "finding": sentences,
         "estimated": " ".join([estimated_effect(fit.data["estimands"]), *identified_by(fit)]),
         "which_items": which_items(fit),
-        "outcome": worst.value,
+        "outcome": worst(checks).value,
         "checked": f"{checks_sentence(checks)}.",
         "n_checks": len(checks),
         "failures": failures,

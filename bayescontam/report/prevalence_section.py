@@ -16,7 +16,7 @@ from bayescontam.evidence.kinds import kind_words
 from bayescontam.evidence.prevalence import benchmarks_of, column_of, is_number
 from bayescontam.evidence.prevalence_tables import prevalence_tables
 from bayescontam.evidence.trend import trend_lines
-from bayescontam.inference.checks import Outcome
+from bayescontam.inference.checks import Outcome, checks_sentence, worst
 from bayescontam.report.curve_page import duplicates
 from bayescontam.report.evidence import Evidence
 from bayescontam.report.matches import MOST_ITEMS, anchors
@@ -43,14 +43,13 @@ def prevalence_section(
     if len(evidence.weighed.sources) < 2:
         parts = parts[parts["by"] != "source"]
     rows = _rows(table, tables["duplicate_numbers"])
-    failed = any(check.outcome is Outcome.FAILED for check in evidence.curve.checks())
     judged = len(evidence.curve.judged)
     in_tail = table[table["by"] == "tail"].set_index("benchmark")
     return {
         "level": level_text(level),
         "of_kinds": kind_words(evidence.curve.kinds),
-        "verdict": _verdict(rows, level_text(level), judged, failed, evidence.curve.kinds),
-        "outcome": "" if judged and not failed else "failed",
+        "verdict": _verdict(rows, evidence),
+        "outcome": worst(evidence.curve.checks()).value if judged else "failed",
         "rows": rows,
         **_listed("parts", parts),
         "rates": [
@@ -150,10 +149,9 @@ def _rows(table: pd.DataFrame, documents: pd.DataFrame) -> list[dict[Any, Any]]:
     ]
 
 
-def _verdict(
-    rows: list[dict[Any, Any]], level: str, judged: int, failed: bool, kinds: tuple[str, ...]
-) -> str:
+def _verdict(rows: list[dict[Any, Any]], evidence: Evidence) -> str:
     """Return how many items have a duplicate, and whether that may be believed."""
+    curve, outcome = evidence.curve, worst(evidence.curve.checks())
     named = []
     for row in rows[:_MOST_NAMED]:
         found = row["corpus"]
@@ -162,13 +160,16 @@ def _verdict(
     if more := len(rows) - len(named):
         named.append(f"{more:,} more benchmarks below")
     text = (
-        f"Items with at least one duplicate{kind_words(kinds)} in the corpus ({level} interval):"
+        f"Items with at least one duplicate{kind_words(curve.kinds)} in the corpus"
+        f" ({level_text(curve.level)} interval):"
         f" {'; '.join(named)}."
     )
-    if not judged:
+    if not len(curve.judged):
         return f"{text} Nothing was judged: these numbers rest on a prior, and are no finding."
-    if failed:
+    if outcome is Outcome.FAILED:
         return f"{text} Do not rely on it yet: checks of the curve failed, see its own page."
+    if outcome is Outcome.CAUTION:
+        return f"{text} Curve: {checks_sentence(curve.checks())}, see its own page."
     return text
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import DataError, UsageError
+from bayescontam.inference.checks import Check, Outcome
 from bayescontam.report.evidence import Evidence, gather
 from bayescontam.report.matches import BESIDE, FIRST, FURTHER, MOST_ITEMS
 from bayescontam.report.plots import Picture
@@ -69,7 +70,7 @@ def test_the_section_counts_items_above_a_step(made: MadeScan, evidence: Evidenc
             assert row[view]["n_mean"] == pytest.approx(count)
             assert (row[view]["n_low"], row[view]["n_high"]) == (count, count)
     assert section["shares"].startswith("The whole corpus was searched")
-    assert section["outcome"] == ""
+    assert section["outcome"] == "passed"
 
 
 def test_what_is_not_listed_is_reported(made: MadeScan) -> None:
@@ -236,6 +237,27 @@ def test_numbers_from_a_prior_are_no_finding(made: MadeScan) -> None:
     html = render_scan(made, evidence)
     assert '<p class="verdict failed" id="verdict">' in html
     assert "Nothing was judged: these numbers rest on a prior" in html
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        ("passed", None),
+        ("caution", " Curve: No check failed, 1 caution (Few), of 1 checks, see its own page."),
+        ("failed", " Do not rely on it yet: checks of the curve failed, see its own page."),
+    ],
+)
+def test_the_verdict_states_the_checks_of_the_curve(
+    made: MadeScan, evidence: Evidence, outcome: str, said: str | None
+) -> None:
+    check = Check("Few", Outcome(outcome), 3.0, "≥ 20", "Few were judged.")
+    curve = make_curve(
+        BENCHMARKS, SOURCES, THRESHOLD, judged=evidence.curve.judged, checks=[check.to_dict()]
+    )
+    section = prevalence_section(gather(made, curve))
+    plain = prevalence_section(evidence)["verdict"]
+    assert section["outcome"] == outcome
+    assert section["verdict"] == plain + (said or "")
 
 
 def test_without_a_curve_the_page_says_how_to_get_prevalence(made: MadeScan) -> None:
