@@ -1,6 +1,5 @@
 """Commands ``compare``, ``rank`` and ``items``."""
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -109,8 +108,9 @@ def compare(
     """Compare fits of the same responses: cross-validation and stacking weights."""
     with stage(not quiet, "reading the fits"):
         from bayescontam.inference.crossval import compare as compare_fits
+        from bayescontam.inference.named_fits import named_fits
 
-        fits = load_all(paths)
+        fits = named_fits(paths)
     with nullcontext() if cache is None else resumable("finished refits"):
         table = compare_fits(
             fits,
@@ -143,17 +143,6 @@ def estimated_by(fits: "dict[str, Fit]") -> list[str]:
     if len(lines) == 1:
         return list(lines)
     return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
-
-
-def load_all(paths: Sequence[Path]) -> "dict[str, Fit]":
-    """Read fits under their file names; under their whole paths where names repeat."""
-    from bayescontam.inference.result import Fit
-
-    if len(set(paths)) < len(paths):
-        raise UsageError("one file is named twice; name each fit once")
-    names = [path.stem for path in paths]
-    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    return {label: Fit.from_netcdf(path) for label, path in zip(labels, paths, strict=True)}
 
 
 def rank(

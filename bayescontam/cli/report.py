@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from bayescontam._progress import stage
 from bayescontam._text import printable
-from bayescontam.cli.compare import estimated_by, load_all
+from bayescontam.cli.compare import estimated_by
 from bayescontam.cli.options import (
     FitFile,
     InsteadOfPrinting,
@@ -198,7 +198,7 @@ def report(
             arc = _arc_items(known, tasks, predictions or [], solver or [], quiet)
             if compare_with:
                 with stage(not quiet, "comparing"):
-                    comparison = compare_fits(load_all([path, *compare_with]))
+                    comparison = compare_fits([path, *compare_with])
             write_report(
                 known,
                 out,
@@ -401,9 +401,10 @@ def _side_by_side(
         import pandas as pd
 
         from bayescontam.inference.checks import checks_sentence
+        from bayescontam.inference.named_fits import named_fits
         from bayescontam.inference.tables import side_by_side
 
-        fits = load_all(paths)
+        fits = named_fits(paths)
         tables = {name: fit.estimands(level) for name, fit in fits.items()}
     if output == "csv":
         parts = [table.assign(fit=name) for name, table in tables.items()]

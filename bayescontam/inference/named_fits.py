@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 from bayescontam.data.responses import Path
+from bayescontam.errors import UsageError
 from bayescontam.inference.result import Fit
 
 FitsOrFiles = Mapping[str, Fit | Path] | Sequence[Fit | Path]
@@ -11,17 +12,21 @@ FitsOrFiles = Mapping[str, Fit | Path] | Sequence[Fit | Path]
 
 
 def named_fits(fits: FitsOrFiles) -> dict[str, Fit]:
-    """Return fits under names: given ones, or those of their files or model specs."""
+    """Return fits under names: given ones, or those of their files or model specs.
+
+    Files of one name are distinguished by their whole paths, fits of one spec by numbers.
+    """
     if isinstance(fits, Mapping):
         return {str(name): _loaded(fit) for name, fit in fits.items()}
-    loaded = [_loaded(fit) for fit in fits]
-    names = [
-        fit.spec.name if isinstance(given, Fit) else PurePath(given).stem
-        for given, fit in zip(fits, loaded, strict=True)
-    ]
+    files = [str(fit) for fit in fits if not isinstance(fit, Fit)]
+    if len(set(files)) < len(files):
+        raise UsageError("one file is named twice; name each fit once")
+    stems = [PurePath(path).stem for path in files]
+    names_of = dict(zip(files, stems if len(set(stems)) == len(stems) else files, strict=True))
+    names = [fit.spec.name if isinstance(fit, Fit) else names_of[str(fit)] for fit in fits]
     if len(set(names)) < len(names):
         names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
-    return dict(zip(names, loaded, strict=True))
+    return {name: _loaded(fit) for name, fit in zip(names, fits, strict=True)}
 
 
 def compared_with(fit: Fit, others: FitsOrFiles) -> dict[str, Fit]:
