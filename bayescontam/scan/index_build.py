@@ -16,6 +16,7 @@ from bayescontam._progress import progress_bar, stage, write_line
 from bayescontam._runs import LOCK, claimed_folder, read_json, remove_files, write_json
 from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
+from bayescontam.scan.index_lists import NearestList, nearest_list, trained_centres
 from bayescontam.scan.index_texts import list_texts
 from bayescontam.scan.stored_vectors import FORMAT, StoredShard, StoredVectors, megabytes
 from bayescontam.scan.vector_index import (
@@ -27,7 +28,6 @@ from bayescontam.scan.vector_index import (
     candidates,
     centres_of,
     faiss_module,
-    nearest_lists,
     pieces,
     same_embedder,
     twice_installed,
@@ -339,13 +339,14 @@ class IndexBuild:
             description = f"IVF{lists},{code}"
             index = faiss.index_factory(self.dims, description, faiss.METRIC_INNER_PRODUCT)
             write_line(self.progress, f"training {lists:,} lists on {size:,} of {texts:,} texts")
+        sample = self._gathered(np.arange(size))
+        if size:
+            ivf = faiss.extract_index_ivf(index)
+            with progress_bar(self.progress, "lists", ivf.cp.niter, "rounds") as advance:
+                centres = trained_centres(sample, ivf.nlist, ivf.cp.niter, self._nearest, advance)
+            ivf.quantizer.add(centres)
         with stage(self.progress, "training"):
-            on_gpus = _on_gpus(faiss, faiss.IndexFlatIP(self.dims)) if size else None
-            if on_gpus is not None:
-                index.clustering_index = on_gpus
-            index.train(self._gathered(np.arange(size)))
-            if on_gpus is not None:
-                index.clustering_index = None  # before what it refers to is gone
+            index.train(sample)
         with atomic_path(path) as temporary:
             _write(faiss, index, temporary)
         return index
@@ -361,10 +362,7 @@ class IndexBuild:
         """Write the blocks; return their names."""
         faiss = faiss_module()
         empty = self._train(kind)
-        on_gpus = centres = None
-        if kind != "flat":
-            quantizer = faiss.extract_index_ivf(empty).quantizer
-            on_gpus, centres = _on_gpus(faiss, quantizer), centres_of(quantizer)
+        centres = None if kind == "flat" else centres_of(faiss.extract_index_ivf(empty).quantizer)
         size = int(faiss.extract_index_ivf(empty).code_size if kind != "flat" else 2 * self.dims)
         names = []
         with progress_bar(self.progress, "add", len(self.texts), "texts") as advance:
@@ -374,13 +372,26 @@ class IndexBuild:
                 if not path.exists():
                     block = faiss.clone_index(empty)
                     for _, ids, vectors in pieces(self.texts, self.shards, group):
-                        _insert(block, units(vectors), ids, on_gpus, centres)
+                        self._insert(block, units(vectors), ids, centres)
                         advance(len(ids))
                     with atomic_path(path) as temporary:
                         _write(faiss, block, temporary)
                 else:
                     advance(len(group))
         return names
+
+    @cached_property
+    def _nearest(self) -> NearestList:
+        return nearest_list(self.dims)
+
+    def _insert(self, block: Any, unit: Matrix, ids: Ids, centres: Matrix | None) -> None:
+        """Add vectors to a block; to find the list of each takes longest."""
+        if centres is None:
+            block.add_with_ids(unit, ids)
+            return
+        lists = self._nearest(unit, centres)[1]
+        library = require("faiss.contrib.ivf_tools", "scan")
+        library.add_preassigned(block, unit, lists.ravel(), ids)
 
     def _groups(self, size: int) -> Iterator[Ids]:
         """Give the texts of each block, in the order of their vectors; `size` in bytes a text."""
@@ -436,27 +447,6 @@ class IndexBuild:
                 top = -np.partition(-both, best - 1, axis=1)[:, :best]
                 advance(len(ids))
         return top.min(axis=1)
-
-
-def _on_gpus(faiss: Any, index: Any) -> Any:
-    """Return an index on all GPUs, where there are any that FAISS can use; else None."""
-    if not faiss.get_num_gpus():  # which only faiss-gpu finds
-        return None
-    try:
-        return faiss.index_cpu_to_all_gpus(index)
-    except RuntimeError as error:  # one that others have filled
-        write_line(True, f"GPUs are left out: {printable(str(error).splitlines()[0], 200)}")
-        return None
-
-
-def _insert(block: Any, unit: Matrix, ids: Ids, on_gpus: Any, centres: Matrix | None) -> None:
-    """Add vectors to a block; to find the list of each takes longest, so GPUs do it if they can."""
-    if centres is None:
-        block.add_with_ids(unit, ids)
-        return
-    lists = nearest_lists(unit, centres, 1)[1] if on_gpus is None else on_gpus.search(unit, 1)[1]
-    library = require("faiss.contrib.ivf_tools", "scan")
-    library.add_preassigned(block, unit, lists.ravel(), ids)
 
 
 def _write(faiss: Any, index: Any, path: Path) -> None:

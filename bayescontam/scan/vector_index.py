@@ -104,12 +104,15 @@ def nearest_lists(unit: Matrix, centres: Matrix, probes: int) -> tuple[Matrix, I
     """
     torch = require("torch", "scan")
     lists, step = torch.from_numpy(centres).T, max(1, _COMPARED // (4 * len(centres)))
-    best = [
-        (torch.from_numpy(unit[at : at + step]) @ lists).topk(probes, dim=1)
-        for at in range(0, max(1, len(unit)), step)
-    ]
-    cosines, numbers = (torch.cat(parts).numpy() for parts in zip(*best, strict=True))
-    return cosines, numbers
+    cosines, numbers = torch.empty(len(unit), probes), torch.empty(len(unit), probes, dtype=int)
+    # One block serves all products: each in a block of its own left holes that filled the memory.
+    block = torch.empty(min(step, len(unit)), len(centres))
+    for at in range(0, len(unit), step):
+        some = slice(at, at + step)
+        rows = torch.from_numpy(unit[some])
+        products = torch.mm(rows, lists, out=block[: len(rows)])
+        torch.topk(products, probes, dim=1, out=(cosines[some], numbers[some]))
+    return cosines.numpy(), numbers.numpy()
 
 
 @dataclass(frozen=True)

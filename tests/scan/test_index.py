@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from bayescontam.errors import DataError, SpecError, TaskError, UsageError
-from bayescontam.scan import index_build, index_texts
+from bayescontam.scan import index_build, index_lists, index_texts
 from bayescontam.scan.find import find_nearest
 from bayescontam.scan.index_build import build_index
 from bayescontam.scan.run import Scan
@@ -24,6 +24,7 @@ from bayescontam.scan.vector_index import ABOUT, VectorIndex, units
 from bayescontam.specs.corpus import Manifest
 from tests.support.corpora import manifest
 from tests.support.made_vectors import drawn_vectors, write_vectors
+from tests.support.memory import run_and_weigh
 from tests.support.near_ties import settled
 from tests.support.small_corpus import ATOL, SEARCH, SEED, Small, scan
 
@@ -487,7 +488,7 @@ def test_lists_chosen_elsewhere_are_those_that_faiss_chooses(
     made: Path, index: VectorIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In place of GPUs, which choose the lists where there are any.
-    monkeypatch.setattr(index_build, "_on_gpus", lambda faiss, given: faiss.clone_index(given))
+    monkeypatch.setattr(index_lists, "_on_gpus", lambda faiss, given: faiss.clone_index(given))
     same_answers(build_index(made / "vectors", tmp_path / "index", kind="ivf-sq8"), index)
 
 
@@ -503,6 +504,19 @@ def test_an_index_is_made_on_a_gpu(tmp_path: Path, kind: Any) -> None:
     # In all lists there is every text.
     queries = drawn_vectors(50, seed=9)
     assert (on_gpu.candidates(queries, on_gpu.about["texts"], on_gpu.lists) >= 0).all()
+
+
+NEAREST = """
+import numpy as np
+from bayescontam.scan.vector_index import nearest_lists
+unit = np.random.default_rng(0).standard_normal((int(sys.argv[1]), 8), np.float32)
+nearest_lists(unit, unit[:4096], 1)
+"""
+
+
+def test_lists_of_many_vectors_are_found_in_little_memory() -> None:
+    few, many = (run_and_weigh(NEAREST, vectors)[1] for vectors in (4096, 65_536))
+    assert many - few < 100e6  # products of all would take 1.07 GB
 
 
 def test_short_and_long_vectors_have_a_direction_too() -> None:

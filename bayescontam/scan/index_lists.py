@@ -1,0 +1,93 @@
+"""Lists of an index: their centres, and the one that is nearest to a vector."""
+
+import contextlib
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayescontam._optional import require
+from bayescontam._progress import Advance, write_line
+from bayescontam._text import printable
+from bayescontam.scan.vector_index import Ids, Matrix, faiss_module, nearest_lists
+
+NearestList = Callable[[Matrix, Matrix], tuple[Matrix, Ids]]
+"""Returns cosine and number of the centre that is nearest to each vector, dims (vector, 1)."""
+_SEED = 1234
+
+
+def nearest_list(dims: int) -> NearestList:
+    """Return what finds the nearest of some centres: by GPUs if FAISS has any, else by Torch."""
+    faiss = faiss_module()
+    on_gpus = _on_gpus(faiss, faiss.IndexFlatIP(dims))
+    if on_gpus is None:
+        return partial(nearest_lists, probes=1)
+
+    def nearest(unit: Matrix, centres: Matrix) -> tuple[Matrix, Ids]:
+        on_gpus.reset()
+        on_gpus.add(centres)
+        cosines, numbers = on_gpus.search(unit, 1)
+        return cosines, numbers
+
+    return nearest
+
+
+def _on_gpus(faiss: Any, index: Any) -> Any:
+    """Return an index on all GPUs, where there are any that FAISS can use; else None."""
+    if not faiss.get_num_gpus():  # which only faiss-gpu finds
+        return None
+    try:
+        return faiss.index_cpu_to_all_gpus(index)
+    except RuntimeError as error:  # one that others have filled
+        write_line(True, f"GPUs are left out: {printable(str(error).splitlines()[0], 200)}")
+        return None
+
+
+def trained_centres(
+    unit: Matrix, lists: int, rounds: int, nearest: NearestList, advance: Advance
+) -> Matrix:
+    """Return the centres of lists, of length one, dims (list, dimension).
+
+    This is the k-means of FAISS's own Python library with products of Torch or of GPUs. The one
+    that an index does by itself has the products of FAISS's wheels, which take four times as
+    long (10,000 lists, on a core of an AMD EPYC).
+    """
+    library = require("faiss.contrib.clustering", "scan")
+    data = _Assigned(unit, nearest, advance)
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints a line whatever it is given
+        centres = library.kmeans(lists, data, niter=rounds, seed=_SEED, verbose=False)
+    return _of_length_one(centres)
+
+
+class _Assigned:
+    """Vectors as the k-means of FAISS takes them: it requests the nearest centre of each."""
+
+    def __init__(self, unit: Matrix, nearest: NearestList, advance: Advance) -> None:
+        self._unit, self._nearest, self._advance = unit, nearest, advance
+
+    def count(self) -> int:
+        return len(self._unit)
+
+    def dim(self) -> int:
+        return self._unit.shape[1]
+
+    def get_subset(self, indices: Ids) -> Matrix:
+        return self._unit[indices]
+
+    def assign_to(self, centres: Matrix) -> tuple[Ids, Matrix, Matrix]:
+        """Return the nearest centre of each vector, its cosine, and sums of vectors by centre."""
+        torch = require("torch", "scan")
+        cosines, nearest = self._nearest(self._unit, _of_length_one(centres))
+        sums = torch.zeros(centres.shape)
+        sums.index_add_(0, torch.from_numpy(nearest.ravel()), torch.from_numpy(self._unit))
+        self._advance(1)
+        return nearest.ravel(), cosines.ravel(), sums.numpy()
+
+
+def _of_length_one(centres: NDArray[Any]) -> Matrix:
+    lengths = np.linalg.norm(centres, axis=1, keepdims=True)
+    result: Matrix = (centres / np.maximum(lengths, 1e-30)).astype(np.float32)
+    return result
