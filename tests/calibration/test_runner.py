@@ -137,7 +137,7 @@ import sys
 from bayescontam.calibration.runner import run_study
 run_study(sys.argv[1], sys.argv[2], replicates=40, block=4, jobs=int(sys.argv[3]))
 """
-"""A run of 80 replicates in 20 shards, to be killed; five kills leave some of it to do."""
+"""A run of 80 replicates in 20 shards, to be killed; three kills leave some of it to do."""
 
 
 def start(folder: Path, study: Path, jobs: int) -> subprocess.Popen[bytes]:
@@ -152,11 +152,11 @@ def start(folder: Path, study: Path, jobs: int) -> subprocess.Popen[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_run_that_is_killed_five_times_ends_with_the_same_rows(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_three_times_ends_with_the_same_rows(tmp_path: Path) -> None:
     """The main process at random moments, once with its workers, and once before any row."""
     path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(1)
     path.write_text(BOOTSTRAP)
-    for turn in range(5):
+    for turn in range(3):
         together = turn == 2
         before = len(shards(out))
         process = start(out, path, jobs=2 if together else 1)

@@ -1,10 +1,8 @@
 """All models of a lab: which start where, the same bytes after kills, and what is refused."""
 
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from bayescontam.lab.training_runs import read_losses, train_lab
 from bayescontam.parallel import ONE_THREAD
 from bayescontam.specs.lab import LabSpec
 from bayescontam.specs.registry import load_lab
+from tests.support.forks import ROOT, forking
 from tests.support.ray_cluster import cluster
 from tests.support.tiny_models import gpt2
 
@@ -32,7 +31,6 @@ __all__ = ["cluster"]
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-ROOT = Path(__file__).resolve().parents[2]
 SMOKE = load_lab("smoke")
 MIXES = [mix.name for mix in SMOKE.mixes]
 BASES = ["base-0", "base-1"]
@@ -134,24 +132,15 @@ import os, signal, sys
 from transformers import AutoModelForCausalLM, LlamaForCausalLM  # once: that takes seconds
 from bayescontam.lab.training_runs import train_lab
 
-def train(event, end):
+def run(event, end):
     def kill(seen, arguments):
         if seen == event and str(arguments[seen == "os.rename"]).endswith(end):
             os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(kill)
     train_lab(sys.argv[1], jobs=1)
-
-for line in sys.stdin:
-    child = os.fork()
-    if not child:
-        try:
-            train(*line.split())
-        finally:
-            os._exit(0)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Trains in a new process for each line, which is killed at the operation on a file it names."""
+"""Trains, and is killed at the operation on a file that is named."""
 
 MOMENTS = (
     "os.rename models/tokenizer.json",
@@ -175,17 +164,10 @@ MOMENTS = (
 def test_a_lab_that_is_killed_at_many_moments_ends_with_the_same_weights(
     lab: Path, untrained: Path
 ) -> None:
-    command, pipe = [sys.executable, "-c", KILLED, str(untrained)], subprocess.PIPE
-    options: dict[str, Any] = {"cwd": ROOT, "env": {**os.environ, **ONE_THREAD}, "text": True}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, **options) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for moment in (*MOMENTS, "never at-all"):
-            process.stdin.write(f"{moment}\n")
-            process.stdin.flush()
-            status = 0 if moment.startswith("never") else -signal.SIGKILL
-            assert int(process.stdout.readline()) == status, moment
-        process.stdin.close()
+    with forking(KILLED, str(untrained), cwd=ROOT, environment=ONE_THREAD) as train:
+        for moment in MOMENTS:
+            assert train(*moment.split()) == -signal.SIGKILL, moment
+        assert train("never", "at-all") == 0
     assert weights(untrained) == weights(lab)
     files = [{str(path.relative_to(at)) for path in at.rglob("*")} for at in (untrained, lab)]
     assert files[0] == files[1]

@@ -4,9 +4,7 @@ More kills, in every stage, are in ``benchmarks/test_kill.py``.
 """
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -14,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import DataError
+from bayescontam.parallel import ONE_THREAD
 from bayescontam.scan.stored_vectors import StoredVectors
 from tests.support.corpora import leftovers, tables_of
+from tests.support.forks import forking
 from tests.support.killed_scans import assert_killing_changes_nothing, write_corpus
 from tests.support.small_corpus import Small, interrupted, scan
 
@@ -25,8 +25,8 @@ MOMENTS = [("table", 3), ("vectors", 2), ("log", 3), ("sketch", 2), ("join", 2),
 
 
 @pytest.mark.slow
-def test_killed_in_four_stages_while_vectors_are_stored(tmp_path: Path) -> None:
-    moments = [("read", 0), ("search", 20), ("search", 120), ("write", 0)]
+def test_killed_in_three_stages_while_vectors_are_stored(tmp_path: Path) -> None:
+    moments = [("read", 0), ("search", 120), ("write", 0)]
     assert_killing_changes_nothing(write_corpus(tmp_path), moments, "--keep-vectors")
     assert_same_vectors(tmp_path / "killed", tmp_path / "whole")
 
@@ -34,19 +34,17 @@ def test_killed_in_four_stages_while_vectors_are_stored(tmp_path: Path) -> None:
 PROGRAM = """
 import os, signal, sys
 from types import SimpleNamespace
+import torch  # once: that takes seconds
 from bayescontam.scan import chunking, shard_search, stored_vectors
 from bayescontam.scan.run import run_scan
 
-folder, out, moment, count = sys.argv[1:]
-calls = 0
-
-def killing(module, name):
-    function = getattr(module, name)
+def killing(module, name, count):
+    function, calls = getattr(module, name), 0
 
     def counted(*arguments, **options):
-        global calls
+        nonlocal calls
         calls += 1
-        if calls == int(count):
+        if calls == count:
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments, **options)
 
@@ -54,36 +52,29 @@ def killing(module, name):
 
 embedded = chunking.TextShard.embedded
 
-def listed(self, embedder):
-    with open("embedded.txt", "a") as file:
-        file.write(os.path.relpath(self.path, out) + "\\n")
-    return embedded(self, embedder)
+def run(out, moment, count):
+    def listed(self, embedder):
+        with open("embedded.txt", "a") as file:
+            file.write(os.path.relpath(self.path, out) + "\\n")
+        return embedded(self, embedder)
 
-chunking.TextShard.embedded = listed
-stored_vectors._PART = 60
-stored_vectors.pq = SimpleNamespace(**vars(stored_vectors.pq))  # chunks are written by it, too
-killing(*{
-    "table": (stored_vectors.pq, "write_table"),
-    "vectors": (stored_vectors, "_write_vectors"),
-    "sketch": (shard_search.Sketch, "save"),
-    "log": (shard_search, "append_line"),
-    "join": (stored_vectors, "_join"),
-    "record": (stored_vectors, "write_json"),
-    "nothing": (os, "abort"),
-}[moment])
-run_scan("made.toml", out, base=folder, jobs=1, device="cpu", keep_vectors="fp16")
+    chunking.TextShard.embedded = listed
+    stored_vectors._PART = 60
+    # Chunks are written by it, too.
+    stored_vectors.pq = SimpleNamespace(**vars(stored_vectors.pq))
+    module, name = {
+        "table": (stored_vectors.pq, "write_table"),
+        "vectors": (stored_vectors, "_write_vectors"),
+        "sketch": (shard_search.Sketch, "save"),
+        "log": (shard_search, "append_line"),
+        "join": (stored_vectors, "_join"),
+        "record": (stored_vectors, "write_json"),
+        "nothing": (os, "abort"),
+    }[moment]
+    killing(module, name, int(count))
+    run_scan("made.toml", out, base=sys.argv[1], jobs=1, device="cpu", keep_vectors="fp16")
 """
-
-
-def run(small: Small, here: Path, out: str, moment: str, count: int) -> int:
-    """Scan in a process of its own, which is killed at a moment; return how it ended."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(small.folder), out, moment, str(count)],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-        cwd=here,
-        check=False,
-    )
-    return done.returncode
+"""Scans, and is killed when something is about to happen for the how many-th time."""
 
 
 def embedded(here: Path) -> Counter[str]:
@@ -110,15 +101,17 @@ def assert_same_vectors(one: Path, other: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork and SIGKILL")
 def test_no_shard_is_embedded_twice_and_vectors_are_the_same(small: Small, tmp_path: Path) -> None:
     (tmp_path / "made.toml").write_text(small.manifest.text)
-    assert run(small, tmp_path, "whole", "nothing", 1) == 0
-    once = embedded(tmp_path)
-    assert set(once.values()) == {1}
-    for moment, count in MOMENTS:
-        assert run(small, tmp_path, "killed", moment, count) == -signal.SIGKILL
-        assert not (tmp_path / "killed" / "vectors").exists()
-    assert run(small, tmp_path, "killed", "nothing", 1) == 0
+    with forking(PROGRAM, str(small.folder), cwd=tmp_path, environment=ONE_THREAD) as run:
+        assert run("whole", "nothing", "1") == 0
+        once = embedded(tmp_path)
+        assert set(once.values()) == {1}
+        for moment, count in MOMENTS:
+            assert run("killed", moment, str(count)) == -signal.SIGKILL
+            assert not (tmp_path / "killed" / "vectors").exists()
+        assert run("killed", "nothing", "1") == 0
     again = embedded(tmp_path)
     assert again.keys() == once.keys()
     # One that was killed before its result was there is embedded again, and no other.
