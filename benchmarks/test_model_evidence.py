@@ -5,6 +5,8 @@ from the prior and scores from the model that is fitted, compiled once; then sco
 other distributions than the fitted ones, and accuracies with a boost from what was seen.
 """
 
+import os
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -18,9 +20,8 @@ from bayescontam.evidence.model_evidence import model_evidence
 from bayescontam.evidence.seen_model import build_seen
 from tests.support.made_scores import made_levels, made_scores
 
-DATA_SETS = 200
-OTHER_SETS = 40
-FITS = 20
+_SETS = os.environ.get("BAYESCONTAM_DATA_SETS")
+DATA_SETS, OTHER_SETS, FITS = (int(_SETS or usual) for usual in (200, 40, 20))
 SLOPE = 2.0
 LEVELS = (0.5, 0.8, 0.95)
 QUANTITIES = ("share", "shift", "separation", "clean", "share_bar", "shift_bar")
@@ -66,6 +67,7 @@ def recover(data_sets: int, *, counts: bool, seed: int = 1) -> tuple[pd.DataFram
         true = prior["prior"]["p_seen"].to_numpy()[0, k]
         seen = rng.binomial(drawn["others"], true)
         p = tree["posterior"]["p_seen"].to_numpy().mean(axis=(0, 1))
+        print(f"data set {k + 1} of {data_sets}", end="\r", flush=True)
         items.append(
             pd.DataFrame(
                 {"data_set": k, "p": p.ravel(), "n": drawn["others"].ravel(), "seen": seen.ravel()}
@@ -147,6 +149,7 @@ def test_other_distributions(counts: bool, shift: float) -> None:
         p = found.covariates().frame["p_duplicate"].to_numpy()[own]
         seen = table["seen"].to_numpy()[own].astype(int)
         parts.append(pd.DataFrame({"data_set": k, "p": p, "n": 1, "seen": seen}))
+        print(f"data set {k + 1} of {OTHER_SETS}", end="\r", flush=True)
     items = pd.concat(parts, ignore_index=True)
     table = pd.concat(rows).groupby("share").mean()
     print(f"\n{'counts' if counts else 'numbers'}, shift {shift}, {OTHER_SETS} data sets")
@@ -189,6 +192,7 @@ def test_the_whole_way() -> None:
                 }
                 for m in honest.index
             ]  # fmt: skip
+        print(f"data set {k + 1} of {FITS}", end="\r", flush=True)
     result = pd.DataFrame(rows).groupby("spec").mean()
     print(f"\n{FITS} data sets of 4 models and 300 items, true slope {SLOPE}")
     print(result.round(3).to_string())
