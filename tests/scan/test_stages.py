@@ -1,5 +1,6 @@
 """Stages: what workers load, and how many tasks many small files make."""
 
+import pickle
 import random
 import subprocess
 import sys
@@ -7,10 +8,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from bayescontam.scan.chunking import ChunkStage
+from bayescontam.scan.documents import Cutoffs
+from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.execution import Execution, stage_folder
 from bayescontam.scan.run import run_scan
+from bayescontam.specs.corpus import Chunking, Embedding
 from tests.support.corpora import manifest, shard_lines, text, write_items
 
 HEAVY = ("torch", "transformers", "sentence_transformers", "semchunk", "datasets", "ray")
@@ -35,23 +41,12 @@ assert stage.count(["one two three"]) == [3]
 stage()
 print([name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules])
 """
-    make = """
-import pickle, sys
-from pathlib import Path
-import pandas as pd
-from bayescontam.scan.embedders import load_embedder
-from bayescontam.scan.documents import Cutoffs
-from bayescontam.scan.chunking import ChunkStage
-from bayescontam.specs.corpus import Chunking, Embedding
-embedder = load_embedder(Embedding(model=sys.argv[2]), "cpu")
-cutoffs = Cutoffs(pd.DataFrame())
-spec = {"": Chunking()}
-stage = ChunkStage(Path(), Path(), cutoffs, embedder.count, embedder.max_tokens, spec, 16)
-Path(sys.argv[1]).write_bytes(pickle.dumps(stage))
-"""
     for model in ("hashing", "minilm"):
-        path = str(tmp_path / model)
-        subprocess.run([sys.executable, "-c", make, path, model], check=True)
+        embedder = load_embedder(Embedding(model=model), "cpu")
+        cutoffs, specs = Cutoffs(pd.DataFrame()), {"": Chunking()}
+        stage = ChunkStage(Path(), Path(), cutoffs, embedder.count, embedder.max_tokens, specs, 16)
+        path = tmp_path / model
+        path.write_bytes(pickle.dumps(stage))
         done = subprocess.run(
             [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
         )
