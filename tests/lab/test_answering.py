@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from bayescontam.lab.answering import (
 from bayescontam.lab.grading import grade_exact
 from bayescontam.model.auto import compose_spec
 from bayescontam.model.design import make_design
+from tests.support.forks import Forks, forking
 from tests.support.processes import running
 from tests.support.small_lab import (
     BASES,
@@ -208,34 +208,23 @@ def test_answers_of_another_training_are_not_used(answered_lab: Path, tmp_path: 
 
 
 PROGRAM = """
-import os, sys
+import sys
 from transformers import LlamaForCausalLM  # once: that takes seconds
 from bayescontam.lab.answering import answer_lab
-for _ in sys.stdin:
-    child = os.fork()
-    if not child:
-        try:
-            answer_lab(sys.argv[1], jobs=1)
-        finally:
-            os._exit(0)
-    print(child, flush=True)
-    print(os.waitpid(child, 0)[1], flush=True)
+
+def run():
+    answer_lab(sys.argv[1], jobs=1)
 """
-"""Has a lab answer in a new process for each line that it reads."""
 
 
-def kill_when(process: "subprocess.Popen[str]", moment: Callable[[], bool]) -> None:
+def kill_when(answer: Forks, moment: Callable[[], bool]) -> None:
     """Have a lab answer, and kill it at a moment."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    child, end = int(process.stdout.readline()), time.monotonic() + 60
+    child, end = answer.start(), time.monotonic() + 60
     while running(child) and not moment() and time.monotonic() < end:
         time.sleep(0.0002)
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    assert os.WIFSIGNALED(int(process.stdout.readline())), "it ended before it could be killed"
+    assert answer.ended() == -signal.SIGKILL, "it ended before it could be killed"
 
 
 @pytest.mark.slow
@@ -251,13 +240,9 @@ def test_ten_kills_change_no_row(answered_lab: Path, lab: Path) -> None:
         place.exists, lambda: any(place.glob("*/.*.part")), after(1), after(2), after(4),
         after(5), lambda: any(place.glob("*/.*.part")), after(8), after(11), after(13),
     ]  # fmt: skip
-    root, pipe = Path(__file__).resolve().parents[2], subprocess.PIPE
-    command = [sys.executable, "-c", PROGRAM, str(lab)]
-    with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, text=True) as process:
+    with forking(PROGRAM, str(lab)) as answer:
         for moment in moments:
-            kill_when(process, moment)
-        assert process.stdin is not None
-        process.stdin.close()
+            kill_when(answer, moment)
     assert after(13)()
     assert not (lab / "responses.csv").exists()
     answer_lab(lab, jobs=1)

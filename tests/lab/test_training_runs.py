@@ -19,10 +19,9 @@ from bayescontam.lab.models import ADAPTER, WEIGHTS, Shape, identify, load_model
 from bayescontam.lab.tokenizers import word_tokenizer
 from bayescontam.lab.train import train_model
 from bayescontam.lab.training_runs import read_losses, train_lab
-from bayescontam.parallel import ONE_THREAD
 from bayescontam.specs.lab import LabSpec
 from bayescontam.specs.registry import load_lab
-from tests.support.forks import ROOT, forking
+from tests.support.forks import forking
 from tests.support.ray_cluster import cluster
 from tests.support.tiny_models import gpt2
 
@@ -164,7 +163,7 @@ MOMENTS = (
 def test_a_lab_that_is_killed_at_many_moments_ends_with_the_same_weights(
     lab: Path, untrained: Path
 ) -> None:
-    with forking(KILLED, str(untrained), cwd=ROOT, environment=ONE_THREAD) as train:
+    with forking(KILLED, str(untrained)) as train:
         for moment in MOMENTS:
             assert train(*moment.split()) == -signal.SIGKILL, moment
         assert train("never", "at-all") == 0

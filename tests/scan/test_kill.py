@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from bayescontam.errors import DataError
-from bayescontam.parallel import ONE_THREAD
 from bayescontam.scan.stored_vectors import StoredVectors
 from tests.support.corpora import leftovers, tables_of
 from tests.support.forks import forking
@@ -104,7 +103,7 @@ def assert_same_vectors(one: Path, other: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork and SIGKILL")
 def test_no_shard_is_embedded_twice_and_vectors_are_the_same(small: Small, tmp_path: Path) -> None:
     (tmp_path / "made.toml").write_text(small.manifest.text)
-    with forking(PROGRAM, str(small.folder), cwd=tmp_path, environment=ONE_THREAD) as run:
+    with forking(PROGRAM, str(small.folder), cwd=tmp_path) as run:
         assert run("whole", "nothing", "1") == 0
         once = embedded(tmp_path)
         assert set(once.values()) == {1}
