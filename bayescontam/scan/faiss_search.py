@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayescontam._optional import require
+from bayescontam._types import IntArray, Matrix
 from bayescontam.errors import UsageError
 from bayescontam.scan.execution import one_thread
 from bayescontam.scan.search import ChunkIndex, Queries, scaled
 from bayescontam.scan.sketch import CANDIDATE, Chunks, Sketch, Stratum
 from bayescontam.scan.uploads import native
-from bayescontam.scan.vector_index import Ids, Matrix, faiss_module
 
 _BYTES = 2**29
 """Of vectors, in 32 bits, that FAISS compares at once."""
@@ -42,7 +42,7 @@ def check_faiss(device: str, top_k: int) -> None:
     MissingExtraError
         If FAISS is not installed.
     """
-    faiss, on_gpu = faiss_module(), device.startswith("cuda")
+    faiss, on_gpu = require("faiss", "scan"), device.startswith("cuda")
     if on_gpu and not (hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus()):
         raise UsageError(
             "search.backend is 'faiss' and the device is 'cuda', but the FAISS that is installed"
@@ -59,7 +59,7 @@ def check_faiss(device: str, top_k: int) -> None:
 @cache
 def _gpu_memory() -> Any:
     """Return FAISS's memory on GPUs, once for a process: to take it is slow."""
-    return faiss_module().StandardGpuResources()
+    return require("faiss", "scan").StandardGpuResources()
 
 
 class FaissSearcher:
@@ -69,7 +69,7 @@ class FaissSearcher:
 
     def __init__(self, queries: Queries, keep: int, device: str = "cpu", threads: int = 1) -> None:
         check_faiss(device, keep)
-        self._torch, self._faiss = require("torch", "scan"), faiss_module()
+        self._torch, self._faiss = require("torch", "scan"), require("faiss", "scan")
         self._keep, self._threads = keep, threads
         # Of "cuda:1" the number; "cuda" is the GPU that FAISS takes itself (-1).
         self._gpu = int(device.partition(":")[2] or -1) if device.startswith("cuda") else None
@@ -129,10 +129,10 @@ class FaissSearcher:
         finally:
             self._faiss.omp_set_num_threads(before)
 
-    def _take(self, vectors: NDArray[Any], rows: Ids, what: str) -> tuple[Any, Any]:
+    def _take(self, vectors: NDArray[Any], rows: IntArray, what: str) -> tuple[Any, Any]:
         return scaled(self._torch, self._torch.from_numpy(native(vectors)), rows, what)
 
-    def _units(self, given: NDArray[Any], rows: Ids) -> tuple[Matrix, Matrix]:
+    def _units(self, given: NDArray[Any], rows: IntArray) -> tuple[Matrix, Matrix]:
         """Return vectors of length one, up to rounding, and what makes their products cosines."""
         vectors, scales = self._take(given, rows, "vector")
         # Most are of length one already, and need not be written again.
@@ -160,7 +160,7 @@ class FaissSearcher:
                 ordered[0][q], ordered[1][q] = self._all(vectors, scales, q, first)
         self._cosines, self._columns = ordered
 
-    def _nearest(self, vectors: Matrix, size: int) -> tuple[Matrix, Ids]:
+    def _nearest(self, vectors: Matrix, size: int) -> tuple[Matrix, IntArray]:
         metric = self._faiss.METRIC_INNER_PRODUCT
         if self._gpu is None:
             near, rows = self._faiss.knn(self._queries, vectors, size, metric=metric)
@@ -170,7 +170,7 @@ class FaissSearcher:
             )
         return near, rows
 
-    def _exact(self, vectors: Matrix, scales: Matrix, query: int, rows: Ids) -> Matrix:
+    def _exact(self, vectors: Matrix, scales: Matrix, query: int, rows: IntArray) -> Matrix:
         """Return the cosines of a query with some vectors."""
         result = np.empty(len(rows), np.float32)
         step = max(1, _AGAIN // (4 * vectors.shape[1]))
@@ -192,7 +192,7 @@ class FaissSearcher:
         )
         return best[0][0], best[1][0]
 
-    def _best(self, cosines: Matrix, columns: Ids) -> tuple[Matrix, Ids]:
+    def _best(self, cosines: Matrix, columns: IntArray) -> tuple[Matrix, IntArray]:
         """Return the best of each row: largest cosine first, ties by the chunk's hash."""
         order = np.lexsort((self._known.ids[columns], -cosines), axis=1)[:, : self._keep]
         return np.take_along_axis(cosines, order, 1), np.take_along_axis(columns, order, 1)

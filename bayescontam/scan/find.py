@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bayescontam._progress import progress_bar
 from bayescontam._text import printable
+from bayescontam._types import Matrix
 from bayescontam.errors import UsageError
 from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.embedders import shared_embedder
@@ -18,7 +19,7 @@ from bayescontam.scan.execution import Execution
 from bayescontam.scan.search import Queries, Searcher
 from bayescontam.scan.sketch import Sketch, split_places
 from bayescontam.scan.stored_vectors import StoredShard, StoredVectors
-from bayescontam.scan.vector_index import ABOUT, Matrix, VectorIndex, candidates, units
+from bayescontam.scan.vector_index import ABOUT, VectorIndex, candidates, units
 
 
 def find_nearest(

@@ -15,19 +15,16 @@ from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage, write_line
 from bayescontam._runs import LOCK, claimed_folder, read_json, remove_files, write_json
 from bayescontam._text import printable
+from bayescontam._types import IntArray, Matrix
 from bayescontam.errors import DataError, UsageError
-from bayescontam.scan.index_lists import NearestList, nearest_list, trained_centres
+from bayescontam.scan.index_lists import NearestList, centres_of, nearest_list, trained_centres
 from bayescontam.scan.index_texts import list_texts
 from bayescontam.scan.stored_vectors import FORMAT, StoredShard, StoredVectors, megabytes
 from bayescontam.scan.vector_index import (
     ABOUT,
     TABLES,
-    Ids,
-    Matrix,
     VectorIndex,
     candidates,
-    centres_of,
-    faiss_module,
     pieces,
     same_embedder,
     twice_installed,
@@ -135,7 +132,7 @@ def build_index(
     names = [vectors.key for vectors in stored]
     if len(set(names)) < len(names):
         raise UsageError("vectors: the same vectors stand twice; give each folder once")
-    faiss_module()
+    require("faiss", "scan")
     write_line(
         progress and twice_installed(),
         "both faiss-cpu and faiss-gpu are installed, which write the same files: pip uninstall"
@@ -227,7 +224,8 @@ class IndexBuild:
             "embedder": self.stored[0].about["embedder"],
             "texts": len(self.texts), "dims": self.dims,
             "occurrences": int(self.texts["copies"].sum()), "strata": strata,
-            "weight": weight, "blocks": blocks, "probes": 0, "faiss": faiss_module().__version__,
+            "weight": weight, "blocks": blocks, "probes": 0,
+            "faiss": require("faiss", "scan").__version__,
         }  # fmt: skip
         measured = self._measure(about)
         files = [*blocks, *(f"{name}.npy" for name in TABLES)]
@@ -324,7 +322,7 @@ class IndexBuild:
 
     def _train(self, kind: Kind) -> Any:
         """Return the empty index, whose lists are trained on the texts of the lowest hashes."""
-        faiss, path, texts = faiss_module(), self.folder / TRAINED, len(self.texts)
+        faiss, path, texts = require("faiss", "scan"), self.folder / TRAINED, len(self.texts)
         if path.exists():
             return faiss.read_index(str(path))
         if kind == "flat":
@@ -351,7 +349,7 @@ class IndexBuild:
             _write(faiss, index, temporary)
         return index
 
-    def _gathered(self, ids: Ids) -> Matrix:
+    def _gathered(self, ids: IntArray) -> Matrix:
         """Return the vectors of some texts, in their order."""
         result = np.empty((len(ids), self.dims), np.float32)
         for _, found, vectors in pieces(self.texts, self.shards, ids):
@@ -360,7 +358,7 @@ class IndexBuild:
 
     def _add(self, kind: Kind) -> list[str]:
         """Write the blocks; return their names."""
-        faiss = faiss_module()
+        faiss = require("faiss", "scan")
         empty = self._train(kind)
         centres = None if kind == "flat" else centres_of(faiss.extract_index_ivf(empty).quantizer)
         size = int(faiss.extract_index_ivf(empty).code_size if kind != "flat" else 2 * self.dims)
@@ -384,7 +382,7 @@ class IndexBuild:
     def _nearest(self) -> NearestList:
         return nearest_list(self.dims)
 
-    def _insert(self, block: Any, unit: Matrix, ids: Ids, centres: Matrix | None) -> None:
+    def _insert(self, block: Any, unit: Matrix, ids: IntArray, centres: Matrix | None) -> None:
         """Add vectors to a block; to find the list of each takes longest."""
         if centres is None:
             block.add_with_ids(unit, ids)
@@ -393,7 +391,7 @@ class IndexBuild:
         library = require("faiss.contrib.ivf_tools", "scan")
         library.add_preassigned(block, unit, lists.ravel(), ids)
 
-    def _groups(self, size: int) -> Iterator[Ids]:
+    def _groups(self, size: int) -> Iterator[IntArray]:
         """Give the texts of each block, in the order of their vectors; `size` in bytes a text."""
         order = np.argsort(self.texts["vector"], kind="stable")
         step = max(1, _BLOCK // size)
@@ -432,7 +430,7 @@ class IndexBuild:
         entry = {"k": best, "queries": len(ids), "goal": self.recall, "measured": measured}
         return {"probes": probes, "lists": lists, "recall": entry}
 
-    def _exact(self, queries: Matrix, own: Ids, best: int) -> Matrix:
+    def _exact(self, queries: Matrix, own: IntArray, best: int) -> Matrix:
         """Return the cosine of the last of the `best` nearest texts of each query but itself."""
         torch = require("torch", "scan")
         top = np.full((len(queries), best), -2, np.float32)

@@ -12,21 +12,47 @@ from numpy.typing import NDArray
 from bayescontam._optional import require
 from bayescontam._progress import Advance, write_line
 from bayescontam._text import printable
-from bayescontam.scan.vector_index import Ids, Matrix, faiss_module, nearest_lists
+from bayescontam._types import IntArray, Matrix
 
-NearestList = Callable[[Matrix, Matrix], tuple[Matrix, Ids]]
+NearestList = Callable[[Matrix, Matrix], tuple[Matrix, IntArray]]
 """Returns cosine and number of the centre that is nearest to each vector, dims (vector, 1)."""
 _SEED = 1234
+COMPARED = 2**24
+"""Bytes of vectors or of their cosines with lists that are computed at once, in 32 bits."""
+
+
+def centres_of(quantizer: Any) -> Matrix:
+    """Return the centres of lists, dims (list, dimension)."""
+    centres: Matrix = quantizer.reconstruct_n(0, quantizer.ntotal)
+    return centres
+
+
+def nearest_lists(unit: Matrix, centres: Matrix, probes: int) -> tuple[Matrix, IntArray]:
+    """Return cosines and numbers of the lists that are nearest to vectors, dims (vector, list).
+
+    By Torch, whose products are fast on every processor: those of FAISS may not be.
+    """
+    torch = require("torch", "scan")
+    lists, step = torch.from_numpy(centres).T, max(1, COMPARED // (4 * len(centres)))
+    cosines, numbers = torch.empty(len(unit), probes), torch.empty(len(unit), probes, dtype=int)
+    # One block serves all products: each in a block of its own left holes that filled the memory.
+    block = torch.empty(min(step, len(unit)), len(centres))
+    for at in range(0, len(unit), step):
+        some = slice(at, at + step)
+        rows = torch.from_numpy(unit[some])
+        products = torch.mm(rows, lists, out=block[: len(rows)])
+        torch.topk(products, probes, dim=1, out=(cosines[some], numbers[some]))
+    return cosines.numpy(), numbers.numpy()
 
 
 def nearest_list(dims: int) -> NearestList:
     """Return what finds the nearest of some centres: by GPUs if FAISS has any, else by Torch."""
-    faiss = faiss_module()
+    faiss = require("faiss", "scan")
     on_gpus = _on_gpus(faiss, faiss.IndexFlatIP(dims))
     if on_gpus is None:
         return partial(nearest_lists, probes=1)
 
-    def nearest(unit: Matrix, centres: Matrix) -> tuple[Matrix, Ids]:
+    def nearest(unit: Matrix, centres: Matrix) -> tuple[Matrix, IntArray]:
         on_gpus.reset()
         on_gpus.add(centres)
         cosines, numbers = on_gpus.search(unit, 1)
@@ -74,10 +100,10 @@ class _Assigned:
     def dim(self) -> int:
         return self._unit.shape[1]
 
-    def get_subset(self, indices: Ids) -> Matrix:
+    def get_subset(self, indices: IntArray) -> Matrix:
         return self._unit[indices]
 
-    def assign_to(self, centres: Matrix) -> tuple[Ids, Matrix, Matrix]:
+    def assign_to(self, centres: Matrix) -> tuple[IntArray, Matrix, Matrix]:
         """Return the nearest centre of each vector, its cosine, and sums of vectors by centre."""
         torch = require("torch", "scan")
         cosines, nearest = self._nearest(self._unit, _of_length_one(centres))

@@ -16,6 +16,7 @@ from scipy.stats import beta
 
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
+from bayescontam._types import IntArray, Matrix
 from bayescontam.errors import DataError, Fault
 from bayescontam.parallel import usable_cores
 from bayescontam.scan.search import GROUP, Queries, workers
@@ -28,7 +29,7 @@ from bayescontam.scan.sketch import (
     count_block,
     priority_of,
 )
-from bayescontam.scan.vector_index import Ids, Matrix, VectorIndex, candidates, units, with_scales
+from bayescontam.scan.vector_index import VectorIndex, candidates, units, with_scales
 from bayescontam.specs.corpus import Search
 
 _PIECE = 2048
@@ -110,7 +111,7 @@ class _SampleComparison:
     index: VectorIndex
     queries: Queries
     unit: Matrix
-    ids: Ids  # what was found, dims (query, text)
+    ids: IntArray  # what was found, dims (query, text)
     least: NDArray[Any]  # cosine of the last of the best matches of each query
     sketch: SampledSketch  # its counts, estimates and tails are added to
     tail_share: float
@@ -142,7 +143,7 @@ class _SampleComparison:
         return np.asarray(self.index.sample_rows)
 
     @cached_property
-    def _texts(self) -> tuple[NDArray[Any], Ids, NDArray[np.bool_]]:
+    def _texts(self) -> tuple[NDArray[Any], IntArray, NDArray[np.bool_]]:
         """Sampled texts as matches, the place of each row's text, and which rows stay in tails.
 
         A text of c occurrences is sampled with probability min(1, c / weight), and stays with the
@@ -156,7 +157,7 @@ class _SampleComparison:
         return entries, place, stays[place] & (first[place] == np.arange(len(place)))
 
     @cached_property
-    def _known(self) -> tuple[Ids, Ids]:
+    def _known(self) -> tuple[IntArray, IntArray]:
         """Queries whose texts are in the sample, and the rows of these, in order of rows."""
         query, row = _in_sample(self._rows["text"], self.ids)
         order = np.argsort(row, kind="stable")
@@ -214,7 +215,7 @@ class _SampleComparison:
         return np.zeros((GROUP, BINS), np.uint32)
 
     def _chosen(
-        self, part: slice, query: Ids, row: Ids, cosines: Matrix, least: Matrix
+        self, part: slice, query: IntArray, row: IntArray, cosines: Matrix, least: Matrix
     ) -> tuple[list[NDArray[Any]], int]:
         """Return tails of queries, in random order, and how many sampled texts were not found."""
         counts = self.sketch.counts[part]
@@ -257,7 +258,7 @@ def _low(matches: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 def _matches(
-    index: VectorIndex, ids: Ids, cosines: Matrix
+    index: VectorIndex, ids: IntArray, cosines: Matrix
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
     """Return the counts of what was found, and matches with their offsets as in a sketch."""
     inside = ids >= 0
@@ -270,7 +271,7 @@ def _matches(
 
 
 def _strata(
-    index: VectorIndex, ids: Ids, cosines: Matrix, benchmarks: NDArray[np.int64]
+    index: VectorIndex, ids: IntArray, cosines: Matrix, benchmarks: NDArray[np.int64]
 ) -> dict[Stratum, NDArray[np.int64]]:
     """Return the counts of what was found by stratum, dims (benchmark, bin) each."""
     inside = ids >= 0
@@ -286,7 +287,7 @@ def _strata(
     return dict(zip(index.strata, table, strict=True))
 
 
-def _ranges(first: Ids, last: Ids) -> Ids:
+def _ranges(first: IntArray, last: IntArray) -> IntArray:
     """Return the numbers of all ranges, one after the other.
 
     >>> _ranges(np.array([3, 9]), np.array([5, 10]))
@@ -313,7 +314,7 @@ def _segments(index: VectorIndex) -> Iterator[tuple[Stratum, int, int]]:
             yield name, int(ends[number]), int(ends[number + 1])
 
 
-def _in_sample(text: Ids, ids: Ids) -> tuple[Ids, Ids]:
+def _in_sample(text: IntArray, ids: IntArray) -> tuple[IntArray, IntArray]:
     """Return the queries whose texts are among those of sampled rows, and these rows."""
     order = np.argsort(text, kind="stable")
     left = np.searchsorted(text[order], ids.ravel(), "left")

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 
 from bayescontam._files import sha256
 from bayescontam._optional import require
+from bayescontam._types import IntArray, Matrix
 from bayescontam.errors import DataError, Fault
 from bayescontam.parallel import usable_cores
+from bayescontam.scan.index_lists import COMPARED, centres_of, nearest_lists
 from bayescontam.scan.search import scaled, workers
 from bayescontam.scan.sketch import ENTRY, compare_halves, split_places
 from bayescontam.scan.sources import reason_of
@@ -55,23 +57,10 @@ _NEEDED = {
 _ADVICE = "Give the folder that 'bayescontam index VECTORS --out FOLDER' wrote."
 _QUERIES = 64
 """Queries that a thread searches at once."""
-_COMPARED = 2**24
-"""Bytes of vectors or of their cosines with lists that are computed at once, in 32 bits."""
-type Matrix = NDArray[np.float32]
-type Ids = NDArray[np.int64]
-
-
-def faiss_module() -> Any:
-    """Import FAISS.
-
-    It comes in two packages, which write their files to the same place: of the two, one is to be
-    installed.
-    """
-    return require("faiss", "scan")
 
 
 def twice_installed() -> bool:
-    """Return whether both packages of FAISS are installed."""
+    """Return whether both packages of FAISS are installed, which write files to the same place."""
     names = {dist.name for dist in importlib.metadata.distributions() if dist.name}
     return {"faiss-cpu", "faiss-gpu"} <= {name.lower() for name in names}
 
@@ -89,30 +78,6 @@ def with_scales(vectors: NDArray[Any]) -> tuple[Any, Any]:
     # First in 32 bits, as the lengths of halves take longer.
     single = torch.from_numpy(native(vectors)).float()
     return scaled(torch, single, np.arange(len(vectors)), "vector")
-
-
-def centres_of(quantizer: Any) -> Matrix:
-    """Return the centres of lists, dims (list, dimension)."""
-    centres: Matrix = quantizer.reconstruct_n(0, quantizer.ntotal)
-    return centres
-
-
-def nearest_lists(unit: Matrix, centres: Matrix, probes: int) -> tuple[Matrix, Ids]:
-    """Return cosines and numbers of the lists that are nearest to vectors, dims (vector, list).
-
-    By Torch, whose products are fast on every processor: those of FAISS may not be.
-    """
-    torch = require("torch", "scan")
-    lists, step = torch.from_numpy(centres).T, max(1, _COMPARED // (4 * len(centres)))
-    cosines, numbers = torch.empty(len(unit), probes), torch.empty(len(unit), probes, dtype=int)
-    # One block serves all products: each in a block of its own left holes that filled the memory.
-    block = torch.empty(min(step, len(unit)), len(centres))
-    for at in range(0, len(unit), step):
-        some = slice(at, at + step)
-        rows = torch.from_numpy(unit[some])
-        products = torch.mm(rows, lists, out=block[: len(rows)])
-        torch.topk(products, probes, dim=1, out=(cosines[some], numbers[some]))
-    return cosines.numpy(), numbers.numpy()
 
 
 @dataclass(frozen=True)
@@ -229,7 +194,7 @@ class VectorIndex:
     @cached_property
     def _whole(self) -> tuple[Any, Any]:
         """FAISS index that searches all blocks as one, and what it is of; lists stay on disk."""
-        faiss, blocks = faiss_module(), []
+        faiss, blocks = require("faiss", "scan"), []
         for name in self.about["blocks"]:
             try:
                 blocks.append(faiss.read_index(str(self.folder / name), faiss.IO_FLAG_MMAP))
@@ -260,7 +225,7 @@ class VectorIndex:
     def _centres(self) -> Matrix:
         return centres_of(self._whole[0].quantizer)
 
-    def candidates(self, queries: Matrix, size: int, probes: int | None = None) -> Ids:
+    def candidates(self, queries: Matrix, size: int, probes: int | None = None) -> IntArray:
         """Return texts that FAISS finds nearest, dims (query, text); -1 where there are no more.
 
         `probes` is the number of lists that are searched; default: that with the measured recall.
@@ -283,7 +248,7 @@ class VectorIndex:
         size: int,
         probes: int | None = None,
         advance: Callable[[int], object] | None = None,
-    ) -> tuple[Ids, Matrix]:
+    ) -> tuple[IntArray, Matrix]:
         """Return candidates and their exact cosines, dims (query, text), the nearest first.
 
         Queries are of length one. Where there are no more candidates, the text is -1 and the
@@ -303,9 +268,9 @@ class VectorIndex:
         size: int,
         probes: int,
         advance: Callable[[int], object] | None = None,
-    ) -> tuple[Ids, Matrix]:
+    ) -> tuple[IntArray, Matrix]:
         """Return what `nearest` does, of so many lists; by threads that wait for none."""
-        torch, faiss = require("torch", "scan"), faiss_module()
+        torch, faiss = require("torch", "scan"), require("faiss", "scan")
         size = min(size, self.about["texts"])
         ids = np.full((len(queries), size), -1)
         cosines = np.full(ids.shape, -2, np.float32)
@@ -329,7 +294,7 @@ class VectorIndex:
             list(pool.map(search, range(0, len(queries), _QUERIES)))  # raises what threads raise
         return ids, cosines
 
-    def _exact(self, queries: Matrix, ids: Ids) -> Matrix:
+    def _exact(self, queries: Matrix, ids: IntArray) -> Matrix:
         """Return the cosines of queries with texts, dims (query, text); -2 where there is none."""
         cosines = np.full(ids.shape, -2, np.float32)
         owners, columns = np.nonzero(ids >= 0)
@@ -347,14 +312,14 @@ class VectorIndex:
         return cosines
 
     def _compare(
-        self, number: int, rows: Ids, queries: Matrix, owners: Ids, cosines: Matrix
+        self, number: int, rows: IntArray, queries: Matrix, owners: IntArray, cosines: Matrix
     ) -> None:
         """Write the cosines of rows of a file with the queries that own them."""
         vectors = self._opened(number)
         if vectors.dtype == np.float16:
             compare_halves(vectors.view(np.uint16), rows, queries, owners, cosines)
         else:
-            step = max(1, _COMPARED // (4 * queries.shape[1]))
+            step = max(1, COMPARED // (4 * queries.shape[1]))
             for at in range(0, len(rows), step):
                 some = slice(at, at + step)
                 part = vectors[rows[some]]
@@ -367,14 +332,14 @@ class VectorIndex:
             fault = Fault(self.shards[number].name, "the vector is not finite", row=row)
             raise DataError([fault], _ADVICE)
 
-    def entries(self, ids: Ids) -> NDArray[Any]:
+    def entries(self, ids: IntArray) -> NDArray[Any]:
         """Return texts as matches of a sketch, cosine and priority aside."""
         rows, texts = np.zeros(len(ids), ENTRY), self.texts[ids]
         for name in ("chunk", "first", "where", "copies"):
             rows[name] = texts[name]
         return rows
 
-    def vectors(self, ids: Ids) -> NDArray[Any]:
+    def vectors(self, ids: IntArray) -> NDArray[Any]:
         """Return the vectors of texts as they are stored, dims (text, dimension)."""
         shard, row = split_places(self.texts["vector"][ids])
         pairs = zip(shard.tolist(), row.tolist(), strict=True)
@@ -397,8 +362,8 @@ class VectorIndex:
 
 
 def pieces(
-    texts: NDArray[Any], shards: Sequence[StoredShard], ids: Ids | None = None
-) -> Iterator[tuple[int, Ids, Matrix]]:
+    texts: NDArray[Any], shards: Sequence[StoredShard], ids: IntArray | None = None
+) -> Iterator[tuple[int, IntArray, Matrix]]:
     """Give the number of each part, its texts (all, or those among `ids`) and their vectors.
 
     Vectors are as stored, dims (text, dimension), and in the order of the file.

@@ -136,7 +136,7 @@ def test_the_faiss_of_gpus_searches_there(
     monkeypatch: pytest.MonkeyPatch, device: str, number: int
 ) -> None:
     """As far as that can be seen without a GPU."""
-    faiss, calls = faiss_search.faiss_module(), []
+    faiss, calls = pytest.importorskip("faiss"), []
 
     def knn_gpu(resources: str, *arguments: Any, metric: int, device: int) -> Any:
         calls.append((resources, device))
@@ -263,7 +263,7 @@ def test_an_index_is_not_searched_by_a_backend() -> None:
 def test_a_gpu_needs_the_faiss_of_gpus(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(faiss_search.faiss_module(), "StandardGpuResources", raising=False)
+    monkeypatch.delattr(pytest.importorskip("faiss"), "StandardGpuResources", raising=False)
     message = "finds no GPU: pip uninstall faiss-cpu, then install the extra 'gpu'; or choose"
     with pytest.raises(UsageError, match=message):
         faiss_search.check_faiss("cuda", 100)

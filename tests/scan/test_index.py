@@ -18,6 +18,7 @@ from bayescontam.errors import DataError, SpecError, TaskError, UsageError
 from bayescontam.scan import index_build, index_lists, index_texts
 from bayescontam.scan.find import find_nearest
 from bayescontam.scan.index_build import build_index
+from bayescontam.scan.index_lists import nearest_list, trained_centres
 from bayescontam.scan.run import Scan
 from bayescontam.scan.stored_vectors import StoredVectors
 from bayescontam.scan.vector_index import ABOUT, VectorIndex, units
@@ -506,9 +507,23 @@ def test_an_index_is_made_on_a_gpu(tmp_path: Path, kind: Any) -> None:
     assert (on_gpu.candidates(queries, on_gpu.about["texts"], on_gpu.lists) >= 0).all()
 
 
+def test_lists_are_trained_as_well_as_by_faiss_itself() -> None:
+    faiss = pytest.importorskip("faiss")
+    unit, rounds, done = drawn_vectors(4000, seed=5), 10, []
+    centres = trained_centres(unit, 60, rounds, nearest_list(unit.shape[1]), done.append)
+    assert done == [1] * rounds
+    np.testing.assert_allclose(np.linalg.norm(centres, axis=1), 1, atol=1e-5)
+    other = faiss.Kmeans(unit.shape[1], 60, niter=rounds, spherical=True, seed=1)
+    other.train(unit)
+    ours, theirs = ((unit @ c.T).max(axis=1).mean() for c in (centres, other.centroids))
+    assert ours > 0.99 * theirs
+    # Without training, cosines are lower by more than that.
+    assert (unit @ unit[:60].T).max(axis=1).mean() < 0.97 * theirs
+
+
 NEAREST = """
 import numpy as np
-from bayescontam.scan.vector_index import nearest_lists
+from bayescontam.scan.index_lists import nearest_lists
 unit = np.random.default_rng(0).standard_normal((int(sys.argv[1]), 8), np.float32)
 nearest_lists(unit, unit[:4096], 1)
 """

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from bayescontam.errors import DataError
-from bayescontam.scan import index_build, index_search, vector_index
+from bayescontam.scan import index_build, index_lists, index_search, vector_index
 from bayescontam.scan.index_build import build_index
+from bayescontam.scan.index_lists import nearest_lists
 from bayescontam.scan.index_search import SampledSketch, search_index
 from bayescontam.scan.search import Queries
 from bayescontam.scan.sketch import BINS, bins_of, compare_halves
-from bayescontam.scan.vector_index import VectorIndex, candidates, nearest_lists, units
+from bayescontam.scan.vector_index import VectorIndex, candidates, units
 from bayescontam.specs.corpus import Search
 from tests.support.made_vectors import drawn_vectors, write_vectors
 from tests.support.small_corpus import ATOL
@@ -78,7 +79,7 @@ def test_halves_that_are_not_finite_have_no_cosine(value: float) -> None:
 
 
 def test_lists_are_those_with_the_largest_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_index, "_COMPARED", 4 * 30 * 7)  # seven vectors at once
+    monkeypatch.setattr(index_lists, "COMPARED", 4 * 30 * 7)  # seven vectors at once
     vectors, centres = drawn_vectors(40, seed=1), drawn_vectors(30, seed=2)
     cosines, lists = nearest_lists(vectors, centres, 3)
     products = vectors @ centres.T
