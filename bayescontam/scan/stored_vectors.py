@@ -398,12 +398,16 @@ class StoredVectors:
 
 def embedder_differences(before: dict[str, Any], here: dict[str, Any], what: str) -> str:
     """Return how the embedder of `what` differs from that in use, "" if in nothing that counts."""
-    names = [name for name in {**before, **here} if name not in _LOCAL]
+    pairs = {
+        # No prompt is "" in some embedders and absent in others.
+        name: [str(known.get(name) or "none") for known in (before, here)]
+        for name in {**before, **here}
+        if name not in _LOCAL
+    }
     return "; ".join(
-        f"{name}: {what} {printable(str(before.get(name)), 80)},"
-        f" here {printable(str(here.get(name)), 80)}"
-        for name in names
-        if before.get(name) != here.get(name)
+        f"{name}: {what} {printable(one, 80)}, here {printable(other, 80)}"
+        for name, (one, other) in pairs.items()
+        if one != other
     )
 
 

@@ -294,7 +294,7 @@ def test_hashes_of_weights_are_compared_and_devices_are_not(vectors: Path) -> No
     stored = StoredVectors.load(vectors)
     own = stored.about["embedder"]
     stored.check_embedder(own | {"device": "cuda", "versions": {"torch": "9"}, "precision": "fp16"})
-    with pytest.raises(UsageError, match="weights_sha256: vectors None, here abc"):
+    with pytest.raises(UsageError, match="weights_sha256: vectors none, here abc"):
         stored.check_embedder(own | {"weights_sha256": "abc"})
 
 
