@@ -11,6 +11,7 @@ from nutpie import compile_pymc
 
 from bayescontam.inference import compiling
 from bayescontam.inference.compiling import compile_model
+from bayescontam.inference.vectorised import vectorised_functions
 
 
 def with_data() -> pm.Model:
@@ -37,9 +38,11 @@ def without_data() -> pm.Model:
 @pytest.mark.parametrize("make", [with_data, without_data])
 def test_draws_are_those_of_nutpie(make: Callable[[], pm.Model]) -> None:
     options = {"draws": 200, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
+    with vectorised_functions():  # whose last digits differ
+        by_nutpie = nutpie.compile_pymc_model(make())
     ours, theirs = (
         nutpie.sample(compiled, progress_bar=False, **options)["posterior"].to_dataset()
-        for compiled in (compile_model(make()), nutpie.compile_pymc_model(make()))
+        for compiled in (compile_model(make()), by_nutpie)
     )
     assert set(ours.data_vars) == set(theirs.data_vars)
     for name in theirs.data_vars:
