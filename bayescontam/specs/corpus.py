@@ -181,7 +181,7 @@ class Generated(Block):
 
     items: Annotated[int, Field(ge=1, le=10_000)] = 120
     """Items of the benchmark."""
-    documents: Annotated[int, Field(ge=1, le=1_000_000)] = 3000
+    documents: Annotated[int, Field(ge=1, le=1_000_000)] = 1500
     """Documents of the corpus, the duplicates included."""
     exact: Annotated[float, Field(ge=0, le=1)] = 0.2
     paraphrased: Annotated[float, Field(ge=0, le=1)] = 0.2

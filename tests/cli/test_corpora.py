@@ -73,7 +73,7 @@ def test_show_prints_the_file_and_its_meaning(run: Run, name: str) -> None:
 
 def test_the_demo_in_words(run: Run) -> None:
     assert in_words(run, "offline-demo") == [
-        "A benchmark of 120 items and a corpus of 3,000 documents are made: 20 % of the items stand"
+        "A benchmark of 120 items and a corpus of 1,500 documents are made: 20 % of the items stand"
         " in it word for word, 20 % in other words.",
         "Chunks: 50 to 2,048 tokens, or what the embedder can see if that is less; longer texts are"
         " split, shorter ones only counted.",

@@ -11,6 +11,7 @@ from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_model
 from tests.support.browser import browser as browser
 from tests.support.made_fit import drawn_from_prior
+from tests.support.pages import undrawn as undrawn
 
 MODELS = ("<script>document.title=0</script>", "m" * 10_000, "$a_1^2$ \\frac{ 中\x07")
 BENCHMARKS = ("Quiz", "quiz\n<b>")

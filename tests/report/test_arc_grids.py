@@ -173,6 +173,7 @@ def test_attempts_stand_beside_the_solution(section: dict[str, Any]) -> None:
     ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_one_image_for_each_grid(fit: Fit, folder: Path, tmp_path: Path) -> None:
     fit.report(tmp_path / "page.html", tasks=folder / "tasks", predictions=folder / "best.json")
     page = Parsed((tmp_path / "page.html").read_text())
@@ -218,6 +219,7 @@ def test_what_is_not_allowed(fit: Fit, folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_a_solution_nothing_is_right_or_wrong(
     fit: Fit, folder: Path, tmp_path: Path
 ) -> None:
@@ -234,6 +236,7 @@ def test_without_a_solution_nothing_is_right_or_wrong(
     assert set(small) == {"solution not known"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_attempt_that_is_right_is_drawn_and_the_others_are_counted(
     fit: Fit, folder: Path, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ def test_the_table_of_signs_holds_the_specs_location_and_zero(fit: bayescontam.F
     assert (both["zero"] < both["overfitting_direct"]).all()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_shows_curves_and_signs(fit: bayescontam.Fit) -> None:
     html = render(fit)
     page = Parsed(html)
@@ -130,6 +131,7 @@ def test_a_fit_that_reaches_nowhere_else_is_drawn_too(fit: bayescontam.Fit) -> N
     assert "overfitting (direct) of 1 model on" in section["pictures"][0].alt
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_without_curves_says_why(fit: bayescontam.Fit) -> None:
     tree = fit.data.copy()
     tree["confounding"] = xr.DataTree(xr.Dataset({"reason": "Nothing <differs>."}))

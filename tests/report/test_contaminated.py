@@ -123,6 +123,7 @@ def test_items_of_one_name_are_distinguished(evidence: Evidence, hostile: Fit) -
     ]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_links_items_to_their_texts(with_exposure: Fit, evidence: Evidence) -> None:
     html = render(with_exposure, None, evidence)
     page = Parsed(html)
@@ -136,12 +137,14 @@ def test_the_page_links_items_to_their_texts(with_exposure: Fit, evidence: Evide
     assert 'id="contaminated"' not in render(with_exposure)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_reports_what_judges_said(hostile: Fit, evidence: Evidence) -> None:
     text = Parsed(render(hostile, None, evidence)).text
     assert text.count("<i>Bob</i>: a duplicate") == 5
     assert "Contamination, with the responses" not in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_no_item_in_common_is_reported(hostile: Fit) -> None:
     made = make_scan()
     names = tuple(made.items["benchmark"].unique())
@@ -165,6 +168,7 @@ def test_a_link_unfolds_the_texts(
     assert target.is_displayed()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_contaminated_items_lead_to_their_answers(hostile: Fit, evidence: Evidence) -> None:
     tree = hostile.data.copy()
     data = tree["constant_data"].to_dataset()

@@ -17,6 +17,7 @@ EVERY = {
 WITHOUT_CONTAMINATION = {"slopes", "curves", "sensitivity", "predicted-bins", "spillover-assumed"}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_table_is_written_whole(hostile: Fit, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "tables"
     write_report(hostile, tmp_path / "page.html", tables_in=folder)

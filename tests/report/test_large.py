@@ -166,6 +166,7 @@ def test_many_references_are_reported_as_a_range(large: Fit) -> None:
     assert "of each benchmark, 0 to 0.12 (all: the first" in reference_text(many)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_of_two_pairs_is_as_plain_as_ever() -> None:
     small = Parsed(render(made_fit(["one", "other"], ["quiz"], items=12, draws=60)))
     ids = {known["id"] for _, known in small.tags if "id" in known}
@@ -188,6 +189,7 @@ def test_the_page_of_a_thousand_models_is_small_and_can_be_searched() -> None:
     assert "Only 1,000 of 1,350 rows are on the page (largest total effect)." in html
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_progress_is_shown(large: Fit, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_report(large, tmp_path / "a.html", tables_in=tmp_path / "tables", progress=True)
     shown = capsys.readouterr().err

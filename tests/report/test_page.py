@@ -102,6 +102,7 @@ def test_nothing_points_outside(page: Parsed, html: str) -> None:
     assert len(html) < 4_000_000
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_extrapolation_is_shown_where_there_is_some(page: Parsed, hostile: Fit) -> None:
     assert "Extrapolated by" not in page.text
     assert "rests on the form of the dose-response" not in page.text
@@ -115,12 +116,14 @@ def test_extrapolation_is_shown_where_there_is_some(page: Parsed, hostile: Fit) 
     assert slopes.count("0.125") == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_comparison_is_shown_only_if_given(html: str, by_concept: Fit) -> None:
     assert "&lt;b&gt;one&lt;/b&gt;" in html
     assert "−12.35" in html
     assert 'id="comparison"' not in render(by_concept)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_of_concepts(by_concept: Fit) -> None:
     page = Parsed(render(by_concept))
     ids = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
@@ -134,6 +137,7 @@ def test_a_page_of_concepts(by_concept: Fit) -> None:
     assert f"{found['needed'][0]} of {found['number'][0]}" in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fit) -> None:
     checks = a_check("divergences", Outcome.FAILED), a_check("E-BFMI", Outcome.PASSED)
     html = render(with_checks(hostile, *checks))
@@ -143,6 +147,7 @@ def test_a_failed_check_is_on_top_with_what_to_do(hostile: Fit) -> None:
     assert "<b>Divergences</b> 1 (required: &lt; 1). A sentence." in head
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_title_and_note_are_on_top_and_are_text(hostile: Fit) -> None:
     html = render(hostile, title="<i>Two</i> quizzes", note="One <b>\x07.\n\nTwo\nlines.")
     head = html.split("<main>")[0]
@@ -151,6 +156,7 @@ def test_title_and_note_are_on_top_and_are_text(hostile: Fit) -> None:
     assert '<p class="own long">One &lt;b&gt;\\x07.</p>\n<p class="own long">Two lines.</p>' in head
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_first_screen_says_what_is_assumed(hostile: Fit, by_concept: Fit) -> None:
     for fit in (hostile, by_concept):
         html = render(fit)
@@ -168,6 +174,7 @@ def test_names_that_differ_by_case_are_both_there(page: Parsed) -> None:
     assert "Quiz" in page.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_file_is_written_whole_or_not_at_all(hostile: Fit, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(hostile, path)

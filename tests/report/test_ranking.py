@@ -25,6 +25,7 @@ def section(html: str) -> str:
     return html.split('id="ranks"')[1].split("</section>")[0]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_ranks_across_and_within_benchmarks(hostile: Fit) -> None:
     part = section(render(hostile))
     text = " ".join(Parsed(part).text.split())
@@ -56,6 +57,7 @@ def test_changes_of_rank_are_marked_with_their_probability() -> None:
     assert np.isnan(rows[1]["p_moved"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_benchmark_has_one_ranking(by_concept: Fit) -> None:
     reported = fit_page.ranking_section(by_concept)
     assert reported is not None

@@ -9,6 +9,7 @@ from bayescontam.report.fit_page import render
 from tests.support.made_fit import drawn_from_prior
 from tests.support.pages import Parsed
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 MODELS = {"clean": ("recipe", 0.0), "exposed": ("recipe", 0.5), "alone": ("", 0.5)}
 """Base and dose of each model: one has a clean twin, the other none."""
 

@@ -19,7 +19,7 @@ from tests.support.corpora import (
     write_records,
 )
 
-SHARDS, ROWS, JOBS = 200, 16, 2
+SHARDS, ROWS, JOBS = 100, 16, 2
 SEARCH = "top_k = 10\ntail_size = 10\nshard_chunks = 16"
 
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from bayescontam.report import plots
 from bayescontam.report.plots import Picture
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make pages whose pictures are empty: half of the time goes into drawing."""
+    monkeypatch.setattr(plots, "_image", lambda figure, raster: b"")
 
 
 class Parsed(HTMLParser):
