@@ -1,14 +1,31 @@
-"""Compiling a model for nutpie, first in a process: ours against nutpie's own.
+"""Compiling a model for nutpie, first in a process, and its gradient: ours against nutpie's own.
 
-Run by ``make bench``. Processor time, which depends less on what else the machine does; each in
-processes of its own, by turns, with PyTensor's cache warm.
+Run by ``make bench``. Compilation is measured in processor time, which depends less on what else
+the machine does, each in processes of its own, by turns, with PyTensor's cache warm; gradients by
+turns in one process.
 """
 
+import ctypes
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+import arviz as az
 import numpy as np
+import nutpie
+import pymc as pm
 import pytest
+
+import bayescontam as bc
+from bayescontam.evidence.curve_model import build_curve
+from bayescontam.inference.compiling import compile_model
+from bayescontam.specs.registry import load_curve
+from benchmarks.test_curve_recovery import design
+from benchmarks.test_scale import simulated
+from tests.support.simulated_responses import simulate
 
 SCRIPT = """
 import sys, time
@@ -41,3 +58,103 @@ def test_the_first_model_of_a_process() -> None:
     ours, theirs = (float(np.median(found)) for found in seconds.values())
     print(f"\ncompile_model {ours:.1f} s, nutpie {theirs:.1f} s, {theirs / ours:.2f} times as long")
     assert theirs > ours
+
+
+def of_rows(models: int, items: int) -> Callable[[Path], pm.Model]:
+    def make(_: Path) -> pm.Model:
+        table = simulate(seed=1, models=models, items=items).responses
+        return bc.build_model("hierarchical", table)
+
+    return make
+
+
+def integrated_out(folder: Path) -> pm.Model:
+    table = simulated(52_800, folder / "simulated.parquet")
+    return bc.build_model("hierarchical", table, difficulties="marginalised")
+
+
+def of_a_curve(_: Path) -> pm.Model:
+    return build_curve(load_curve("monotone"), design(np.random.default_rng(1))).model
+
+
+MODELS = {
+    "hierarchical, 500 responses": of_rows(5, 50),
+    "hierarchical, 6,400 responses": of_rows(8, 400),
+    "hierarchical, 52,800 responses, difficulties integrated out": integrated_out,
+    "a curve of 300 pairs": of_a_curve,
+}
+
+
+def gradient_of(compiled: Any) -> Callable[[], float]:
+    """Return a call of a compiled model's density and gradient, which returns its seconds."""
+    size = compiled.n_dim
+    x = np.random.default_rng(0).normal(0, 0.3, size)
+    gradient, density = np.empty(size), np.empty(1)
+    call, data = compiled.compiled_logp_func.ctypes, compiled.user_data.ctypes.data
+    pointers = [a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (x, gradient, density)]
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        for _ in range(20):
+            assert call(size, *pointers, data) == 0
+        return (time.perf_counter() - start) / 20
+
+    return seconds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_gradient(name: str, tmp_path: Path) -> None:
+    model = MODELS[name](tmp_path)
+    calls = {
+        "ours": gradient_of(compile_model(model)),
+        "nutpie": gradient_of(nutpie.compile_pymc_model(model)),
+    }
+    found: dict[str, list[float]] = {each: [] for each in calls}
+    for _ in range(60):
+        for each, call in calls.items():
+            found[each].append(call())
+    ours, theirs = (1e6 * float(np.median(times)) for times in found.values())
+    print(f"\n{name}: {ours:,.0f} µs, nutpie {theirs:,.0f} µs, {theirs / ours:.2f} times as long")
+    assert theirs > ours
+
+
+def of_spec(spec: str, **options: Any) -> Callable[[Path], pm.Model]:
+    def make(_: Path) -> pm.Model:
+        table = simulate(seed=1, models=5, items=50).responses
+        if spec == "ability":
+            table = table.drop(columns="contamination")
+        return bc.build_model(spec, table, **options)
+
+    return make
+
+
+FITS = {
+    **{spec: of_spec(spec) for spec in (
+        "ability", "hierarchical", "monotone", "positive", "additive", "two_parameter",
+        "interaction",
+    )},
+    "hierarchical, difficulties integrated out": of_spec(
+        "hierarchical", difficulties="marginalised"
+    ),
+    "a curve": of_a_curve,
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FITS)
+def test_the_same_posterior(name: str, tmp_path: Path) -> None:
+    model = FITS[name](tmp_path)
+    options = {"draws": 2000, "tune": 1000, "chains": 4, "cores": 2, "target_accept": 0.95}
+    ours, theirs = (
+        nutpie.sample(compiled, seed=seed, progress_bar=False, **options)["posterior"].to_dataset()
+        for seed, compiled in enumerate((compile_model(model), nutpie.compile_pymc_model(model)))
+    )
+    names = [var.name for var in model.free_RVs]
+    means = [drawn[names].mean(("chain", "draw")) for drawn in (ours, theirs)]
+    errors = [az.mcse(drawn[names]) for drawn in (ours, theirs)]
+    shift = (means[0] - means[1]) / np.hypot(*errors)
+    shifts = np.abs(np.concatenate([shift[each].to_numpy().ravel() for each in names]))
+    print(f"\n{name}: of {shifts.size} means the largest shift is {shifts.max():.1f} errors")
+    # A thousand means or so: 4e-6 is the chance that one is this far off if all are the same.
+    assert shifts.max() < 6

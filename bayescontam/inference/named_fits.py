@@ -1,5 +1,6 @@
 """Several fits under names: those given, or those of their files or model specs."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
@@ -19,7 +20,7 @@ def named_fits(fits: FitsOrFiles) -> dict[str, Fit]:
     if isinstance(fits, Mapping):
         return {str(name): _loaded(fit) for name, fit in fits.items()}
     files = [str(fit) for fit in fits if not isinstance(fit, Fit)]
-    if len(set(files)) < len(files):
+    if len({os.path.realpath(path) for path in files}) < len(files):
         raise UsageError("one file is named twice; name each fit once")
     stems = [PurePath(path).stem for path in files]
     names_of = dict(zip(files, stems if len(set(stems)) == len(stems) else files, strict=True))

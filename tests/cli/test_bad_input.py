@@ -224,6 +224,7 @@ def test_out_is_needed(run: Run, folder: Path) -> None:
         (r"^error: no/page\.html: cannot be written", "report text.nc -o no/page.html"),
         (r"^error: text\.nc: is not a fit of bayescontam", "compare text.nc good.csv"),
         (r"^error: one file is named twice", "compare text.nc text.nc"),
+        (r"^error: one file is named twice", "compare text.nc ./text.nc"),
         (r"^error: --format latex: is made of one fit; got 2", "summary a.nc b.nc -f latex"),
         (r"'hierachical': no such model spec \(did you mean 'hie", "models show hierachical"),
         (r"No such command 'modles'", "modles"),
