@@ -5,7 +5,6 @@ the machine does, each in processes of its own, by turns, with PyTensor's cache 
 turns in one process.
 """
 
-import ctypes
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from bayescontam.inference.compiling import compile_model
 from bayescontam.specs.registry import load_curve
 from benchmarks.test_curve_recovery import design
 from benchmarks.test_scale import simulated
+from tests.support.compiled_model import density_of
 from tests.support.simulated_responses import simulate
 
 SCRIPT = """
@@ -34,6 +34,7 @@ from bayescontam.inference.compiling import compile_model
 from bayescontam.data.responses import Responses
 from bayescontam.model.build import build
 from bayescontam.specs.registry import load_model
+from tests.support.compiled_model import density_of
 from tests.support.simulated_responses import simulate
 
 table = Responses.from_frame(simulate(seed=1, models=5, items=50).responses)
@@ -60,10 +61,12 @@ def test_the_first_model_of_a_process() -> None:
     assert theirs > ours
 
 
-def of_rows(models: int, items: int) -> Callable[[Path], pm.Model]:
+def of_spec(spec: str, models: int = 5, items: int = 50, **options: Any) -> Callable[[Path], Any]:
     def make(_: Path) -> pm.Model:
         table = simulate(seed=1, models=models, items=items).responses
-        return bc.build_model("hierarchical", table)
+        if spec == "ability":
+            table = table.drop(columns="contamination")
+        return bc.build_model(spec, table, **options)
 
     return make
 
@@ -78,8 +81,8 @@ def of_a_curve(_: Path) -> pm.Model:
 
 
 MODELS = {
-    "hierarchical, 500 responses": of_rows(5, 50),
-    "hierarchical, 6,400 responses": of_rows(8, 400),
+    "hierarchical, 500 responses": of_spec("hierarchical"),
+    "hierarchical, 6,400 responses": of_spec("hierarchical", 8, 400),
     "hierarchical, 52,800 responses, difficulties integrated out": integrated_out,
     "a curve of 300 pairs": of_a_curve,
 }
@@ -87,16 +90,12 @@ MODELS = {
 
 def gradient_of(compiled: Any) -> Callable[[], float]:
     """Return a call of a compiled model's density and gradient, which returns its seconds."""
-    size = compiled.n_dim
-    x = np.random.default_rng(0).normal(0, 0.3, size)
-    gradient, density = np.empty(size), np.empty(1)
-    call, data = compiled.compiled_logp_func.ctypes, compiled.user_data.ctypes.data
-    pointers = [a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (x, gradient, density)]
+    x, density = np.random.default_rng(0).normal(0, 0.3, compiled.n_dim), density_of(compiled)
 
     def seconds() -> float:
         start = time.perf_counter()
         for _ in range(20):
-            assert call(size, *pointers, data) == 0
+            assert density(x)[0] == 0
         return (time.perf_counter() - start) / 20
 
     return seconds
@@ -117,16 +116,6 @@ def test_a_gradient(name: str, tmp_path: Path) -> None:
     ours, theirs = (1e6 * float(np.median(times)) for times in found.values())
     print(f"\n{name}: {ours:,.0f} µs, nutpie {theirs:,.0f} µs, {theirs / ours:.2f} times as long")
     assert theirs > ours
-
-
-def of_spec(spec: str, **options: Any) -> Callable[[Path], pm.Model]:
-    def make(_: Path) -> pm.Model:
-        table = simulate(seed=1, models=5, items=50).responses
-        if spec == "ability":
-            table = table.drop(columns="contamination")
-        return bc.build_model(spec, table, **options)
-
-    return make
 
 
 FITS = {

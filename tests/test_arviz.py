@@ -288,7 +288,7 @@ def test_fits_in_a_sequence_have_names(loaded, tmp_path):
     assert set(bayescontam.compare(files)["fit"]) == {"one", "two"}
 
 
-def test_everything_is_stored_if_asked_for(tmp_path: Path):
+def test_everything_is_stored_if_requested(tmp_path: Path):
     fit = bayescontam.fit(
         old(8), "hierarchical", store_all=True, **SAMPLER | {"draws": 50, "tune": 100}
     )

@@ -1,11 +1,11 @@
 """Elementary functions that compiled loops compute for several numbers at a time.
 
 PyTensor compiles ``exp``, ``log1p`` and their like to calls of the C library, one number after
-another: they are most of the time of a gradient. No vector library is at hand: numba's wheels are
-built without Intel's SVML, and of glibc's libmvec LLVM uses neither what numba calls nor
-``log1p``. The functions below consist of arithmetic alone, so that LLVM takes 4 or 8 numbers at
-once. Over all doubles they differ from the correctly rounded value by 4 units in the last place
-at most (``tests/inference/test_vectorised.py``); ``benchmarks/test_compiling.py`` has the times.
+another: most of the time of a gradient. A vector library could not be used: numba's wheels are
+built without Intel's SVML, and LLVM does not replace the calls that numba makes by those of glibc's
+libmvec. The functions below consist of arithmetic alone, which LLVM does for 4 or 8 numbers at
+once. ``tests/inference/test_vectorised.py`` holds their errors below 4 units in the last place;
+``benchmarks/test_compiling.py`` measures what they save.
 
 Range reduction as by Cody & Waite (1980), Software Manual for the Elementary Functions, and
 `fdlibm <https://www.netlib.org/fdlibm/>`__; the polynomials are the functions' own series.
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from math import factorial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,8 @@ from pytensor.link.numba.dispatch import basic
 from pytensor.scalar.basic import Composite, Exp, Expm1, Log, Log1p
 from pytensor.scalar.math import Sigmoid, Softplus
 
-VERSION = 1
-"""Part of the keys under which PyTensor stores what it compiled: raise it with any change."""
-
+_SOURCE = sha256(Path(__file__).read_bytes()).hexdigest()
+"""Part of the keys under which PyTensor stores what it compiled: another source, another key."""
 _LOG2_E = 1.4426950408889634
 _LN2, _LN2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 """log(2) in two parts; the first ends with 32 zeros, so that small multiples of it are exact."""
@@ -32,10 +32,14 @@ _ROUNDS, _ROUNDS_BITS = 6755399441055744.0, 0x4338000000000000
 """1.5 × 2⁵²: its sum with a number has the integer next to that in its lowest bits."""
 _EXP = tuple(1 / factorial(k) for k in range(13, 1, -1))
 _ATANH = tuple(2 / (2 * k + 1) for k in range(16, 0, -1))
-_SHORT_ATANH = _ATANH[5:]
-_SQRT_HALF_BITS, _BIAS = np.uint64(0x3FE6A09E667F3BCD), np.uint64(2**63)
-_TO_52, _POWER_52 = np.uint64(52), np.uint64(0x4330000000000000)
+_SHORT_ATANH = _ATANH[5:]  # for |x| below 0.18, not 1/3
+"""Coefficients of exp(x) - 1 - x over x², and of log((1 + x) / (1 - x)) - 2x over x³ in x²."""
+_MANTISSA, _BIAS = np.uint64(52), np.uint64(2**63)
+"""Bits of a double below its exponent; 2048 as an exponent, so that none is negative."""
+_SQRT_HALF_BITS, _POWER_52_BITS = np.uint64(0x3FE6A09E667F3BCD), np.uint64(0x4330000000000000)
+"""The square root of 1/2 and 2⁵² as bits."""
 _SMALLEST, _POWER_54 = 2.2250738585072014e-308, 2.0**54
+"""The smallest normal number, and what makes smaller ones normal."""
 
 # Without an error for a division by zero, which would stop the loop; and with a product and a sum
 # as one operation where the processor has it. Inlined, because a loop with calls is not vectorised.
@@ -83,18 +87,18 @@ def expm1(x: float) -> float:
     x = -50.0 if x < -50.0 else x
     x = 720.0 if x > 720.0 else x
     first, second, more = _exp_parts(x)
-    whole = (more + 1.0) * first * second
-    # What is lost by the left one far out is 1; the left one overflows before the right one.
-    return more * first * second + (first * second - 1.0) if x < 50.0 else whole
+    # Near 0 the sum would lose digits; where the 1 is too small to count, powers may overflow.
+    near = more * first * second + (first * second - 1.0)
+    return near if x < 50.0 else (more + 1.0) * first * second
 
 
 @_jit
 def _log_parts(x: float) -> tuple[float, float]:
     """Return n and m, where x = 2ⁿ m and m is in [sqrt(1/2), sqrt(2)); x is positive and normal."""
     bits = np.uint64(np.float64(x).view(np.int64))
-    n = (bits - _SQRT_HALF_BITS + _BIAS) >> _TO_52  # and 2048
-    exponent = np.int64(n | _POWER_52).view(np.float64) - (2.0**52 + 2048.0)
-    return exponent, np.int64(bits - (n << _TO_52) + _BIAS).view(np.float64)
+    n = (bits - _SQRT_HALF_BITS + _BIAS) >> _MANTISSA  # the exponent and 2048
+    exponent = np.int64(n | _POWER_52_BITS).view(np.float64) - (2.0**52 + 2048.0)
+    return exponent, np.int64(bits - (n << _MANTISSA) + _BIAS).view(np.float64)
 
 
 @_jit
@@ -174,13 +178,14 @@ def vectorised_functions() -> Iterator[None]:
     def composite(op: Any, node: Any = None, **given: Any) -> tuple[Any, str | None]:
         """Inline all of a loop's body that computes such functions."""
         nonlocal inlining
-        before, inlining = inlining, any(type(of.op) in FUNCTIONS for of in op.fgraph.apply_nodes)
-        found = inlining
+        if not any(type(of.op) in FUNCTIONS for of in op.fgraph.apply_nodes):
+            return theirs[Composite](op, node=node, **given)
+        inlining = True
         try:
             function, key = theirs[Composite](op, node=node, **given)
         finally:
-            inlining = before
-        return function, _key(key) if found and key is not None else key
+            inlining = False
+        return function, None if key is None else _key(key)
 
     basic.numba_njit = numba_njit
     try:
@@ -196,4 +201,4 @@ def vectorised_functions() -> Iterator[None]:
 
 def _key(name: str) -> str:
     """Return the key under which PyTensor stores what it compiled with these functions."""
-    return sha256(f"bayescontam {VERSION} {name}".encode()).hexdigest()
+    return sha256(f"{_SOURCE} {name}".encode()).hexdigest()

@@ -128,7 +128,7 @@ def test_nothing_in_common_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ReplicateRunner(plan, cell).rows(0)
 
 
-def test_a_bootstrap_that_has_nothing_asked_for_is_refused() -> None:
+def test_a_bootstrap_that_has_nothing_requested_is_refused() -> None:
     plan, cell = _beside_bootstrap("single", "quantities = ['novelty_gap']")
     with pytest.raises(SpecError, match="the estimator 'bootstrap' has none of the quantities"):
         ReplicateRunner(plan, cell).rows(0)

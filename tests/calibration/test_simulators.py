@@ -237,7 +237,7 @@ def test_quantities_and_formulas_that_are_not_there_are_refused() -> None:
                 simulator_of(plan, cell)(0)
 
 
-def test_a_replicate_is_the_same_in_whatever_order_it_is_asked_for() -> None:
+def test_a_replicate_is_the_same_in_whatever_order_it_is_requested() -> None:
     plan, cell = planned("prior", "single", items=10)
     forth, back = simulator_of(plan, cell), simulator_of(plan, cell)
     made = {r: forth(r) for r in (0, 1, 2)}

@@ -336,7 +336,7 @@ def test_there_is_a_text_of_each_case_and_no_other() -> None:
     assert {path.stem for path in COMMANDS.glob("*")} == set(names)
 
 
-def test_answers_of_language_models_are_not_asked_for_again(place: Path, run: Run) -> None:
+def test_answers_of_language_models_are_not_requested_again(place: Path, run: Run) -> None:
     pytest.importorskip("openai")
     from tests.support.llm_server import running
 

@@ -186,7 +186,7 @@ def test_refits_are_for_single_responses(options) -> None:
         bayescontam.compare({"a": plain_fit(table())}, **options)
 
 
-def test_fits_are_silent_unless_progress_is_asked_for(caplog):
+def test_fits_are_silent_unless_progress_is_requested(caplog):
     with caplog.at_level("INFO"):
         bayescontam.fit(steep(), "single", seed=1, **FEW)
     assert not [record for record in caplog.records if record.name.startswith("pymc")]

@@ -12,6 +12,7 @@ from nutpie import compile_pymc
 from bayescontam.inference import compiling
 from bayescontam.inference.compiling import compile_model
 from bayescontam.inference.vectorised import vectorised_functions
+from tests.support.compiled_model import density_of
 
 
 def with_data() -> pm.Model:
@@ -81,12 +82,6 @@ def test_nutpie_gets_its_functions_back() -> None:
 
 @pytest.mark.parametrize(("value", "code"), [(0.0, 0), (np.nan, 3), (1e200, 3)])
 def test_values_that_are_not_finite_are_reported(value: float, code: int) -> None:
-    compiled = compile_model(without_data())
-    call = compiled.compiled_logp_func.ctypes
-    x, gradient, density = np.array([value]), np.empty(1), np.empty(())
-    pointers = [
-        a.ctypes.data_as(call.argtypes[k + 1]) for k, a in enumerate((x, gradient, density))
-    ]
-    data = compiled.user_data
-    assert call(1, *pointers, data.ctypes.data) == code
-    assert call(2, *pointers, data.ctypes.data) == -1
+    density = density_of(compile_model(without_data()))
+    assert density(np.array([value]))[0] == code
+    assert density(np.array([value, value]))[0] == -1

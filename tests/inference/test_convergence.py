@@ -58,7 +58,7 @@ def test_columns_in_parts_are_as_all_at_once(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_equal(convergence(made), whole)
 
 
-def test_what_is_asked_for_is_computed_alone() -> None:
+def test_what_is_requested_is_computed_alone() -> None:
     made = chains(np.random.default_rng(4), 2, 50)
     found = convergence(made, only=("r_hat",))
     np.testing.assert_equal(found, {"r_hat": convergence(made)["r_hat"]})

@@ -28,7 +28,7 @@ def moments(location: float, scale: float) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("mean", "sd"), [(0.5, 0.01), (0.5, 0.3), (0.02, 0.03), (0.98, 0.05), (1e-4, 3e-4), (0.3, 0.4)]
 )
-def test_moments_are_those_asked_for(mean: float, sd: float) -> None:
+def test_moments_are_those_requested(mean: float, sd: float) -> None:
     location, scale = logit_normal(np.array([mean]), np.array([sd]))
     found = moments(float(location[0]), float(scale[0]))
     assert found == pytest.approx((mean, sd), rel=0.02)

@@ -73,12 +73,12 @@ def test_nothing_of_responses_is_stored_of_great_tables():
     assert CHAINS * len(positions(1000, 50).responses) == compact.LEAST_RESPONSE_DRAWS
 
 
-def test_everything_is_stored_if_asked_for():
+def test_everything_is_stored_if_requested():
     kept = positions(19, 181, whole=True)
     assert {len(at) for at in vars(kept).values()} == {DRAWS}
 
 
-def test_draws_of_difficulties_are_stored_as_asked_for():
+def test_draws_of_difficulties_are_stored_as_requested():
     assert CHAINS * len(positions(2, 10_000).items) == compact.LEAST_ITEM_DRAWS
     assert CHAINS * len(positions(2, 10_000, item_draws=2000).items) == 2000
     assert len(positions(2, 10_000, lattice=object()).items) == 0

@@ -14,7 +14,9 @@ from pytensor.scalar.basic import Composite
 from scipy.special import expit
 
 from bayescontam.inference import vectorised
+from bayescontam.inference.compiling import compile_model
 from bayescontam.inference.vectorised import FUNCTIONS, vectorised_functions
+from tests.support.compiled_model import density_of
 
 RIGHT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
@@ -148,20 +150,14 @@ def test_a_pytensor_without_a_part_is_left_alone(
 
 
 def test_the_density_of_a_model_is_that_of_pymc() -> None:
-    from bayescontam.inference.compiling import compile_model
-
     rng = np.random.default_rng(2)
     with pm.Model() as model:
         spread = pm.HalfNormal("spread")
         ability = pm.Normal("ability", 0, spread, shape=20)
         pm.Bernoulli("y", logit_p=ability[np.arange(200) % 20], observed=rng.integers(0, 2, 200))
-    compiled = compile_model(model)
-    x, gradient, density = rng.normal(size=21), np.empty(21), np.empty(())
-    call = compiled.compiled_logp_func.ctypes
-    pointers = [
-        a.ctypes.data_as(call.argtypes[k + 1]) for k, a in enumerate((x, gradient, density))
-    ]
-    assert call(21, *pointers, compiled.user_data.ctypes.data) == 0
+    x = rng.normal(size=21)
+    status, density, gradient = density_of(compile_model(model))(x)
+    assert status == 0
     point = {"spread_log__": x[0], "ability": x[1:]}
     np.testing.assert_allclose(density, model.compile_logp()(point), rtol=1e-12)
     np.testing.assert_allclose(gradient, model.compile_dlogp()(point), rtol=1e-10)

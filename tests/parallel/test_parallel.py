@@ -96,7 +96,7 @@ def test_there_are_no_more_workers_than_tasks(tmp_path: Path) -> None:
         assert len(multiprocessing.active_children()) == 2
 
 
-def test_nothing_starts_before_the_first_result_is_asked_for() -> None:
+def test_nothing_starts_before_the_first_result_is_requested() -> None:
     run_tasks(workers.squares, NUMBERS, jobs=2)
     assert multiprocessing.active_children() == []
 

@@ -83,7 +83,7 @@ def made(folder: Path) -> Made:
     return Made(Generated(), 1, folder)
 
 
-def test_the_numbers_asked_for(made: Made) -> None:
+def test_the_numbers_requested(made: Made) -> None:
     assert len(made.items) == len(made.truth) == 120
     assert len(made.documents) == 1500
     assert Counter(row["kind"] for row in made.truth.values()) == {

@@ -159,7 +159,7 @@ def test_files_of_no_vectors_have_no_shards(file: Any, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", TABLES)
 @given(rows=st.lists(st.integers(0, ROWS - 1), max_size=30))
-def test_values_are_those_of_the_rows_asked_for(
+def test_values_are_those_of_the_rows_requested(
     kind: str, rows: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     texts = [None if i % 5 == 0 else f"text {i}" for i in range(ROWS)]

@@ -14,7 +14,7 @@ class Shelves(Block):
     books: dict[str, tuple[str, ...]]
 
 
-def test_a_list_under_a_key_of_ones_own_is_asked_for() -> None:
+def test_a_list_under_a_key_of_ones_own_is_requested() -> None:
     with pytest.raises(SpecError) as caught:
         validate(Shelves, {"books": {"top": "Gauss"}}, "mine.toml")
     assert [str(fault) for fault in caught.value.faults] == [

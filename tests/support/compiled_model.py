@@ -1,7 +1,9 @@
-"""A model compiled once and fitted to many data sets of one shape."""
+"""Models that are compiled for nutpie: their densities, and fits to many data sets of one shape."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import xarray as xr
 
 from bayescontam.inference.compiling import compile_model
@@ -27,3 +29,18 @@ class Compiled:
         values = build_design(built.spec, built.design, "counts").data()
         data = self._compiled.with_data(**values)
         return nutpie.sample(data, seed=seed, progress_bar=False, **options)
+
+
+def density_of(compiled: Any) -> Callable[[np.ndarray], tuple[int, float, np.ndarray]]:
+    """Return what calls a compiled model: its status, log density and gradient at a point."""
+    call, data = compiled.compiled_logp_func.ctypes, compiled.user_data.ctypes.data
+    gradient, density = np.empty(compiled.n_dim), np.empty(1)
+
+    def at(x: np.ndarray) -> tuple[int, float, np.ndarray]:
+        pointers = [
+            a.ctypes.data_as(call.argtypes[k + 1]) for k, a in enumerate((x, gradient, density))
+        ]
+        status = call(len(x), *pointers, data)
+        return status, density.item(), gradient.copy()
+
+    return at

@@ -43,7 +43,7 @@ def test_runs_and_epochs_are_trials_and_copies_are_not(tmp_path: Path) -> None:
     ]
 
 
-def test_choices_are_asked_for_and_never_guessed(tmp_path: Path) -> None:
+def test_choices_are_requested_and_never_guessed(tmp_path: Path) -> None:
     file = write(tmp_path, "a", quiz() + quiz(evaluation_result_id="f1"))
     with pytest.raises(UsageError, match=r"quiz has 'exact_match' \(6 rows\), 'f1' \(6 rows\)"):
         load([file])

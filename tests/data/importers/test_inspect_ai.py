@@ -95,7 +95,7 @@ def test_what_the_tool_logged_becomes_responses(inspect_logs: Path) -> None:
     assert found.notes == (note,)
 
 
-def test_scorers_are_asked_for_and_never_guessed(inspect_logs: Path) -> None:
+def test_scorers_are_requested_and_never_guessed(inspect_logs: Path) -> None:
     with pytest.raises(UsageError, match=r"--scorer: needed.*letters has 'always' \(\d+ samples"):
         import_inspect([inspect_logs])
     with pytest.raises(UsageError, match=r"rubric has 'graded\.empty'"):

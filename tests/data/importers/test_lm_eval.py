@@ -111,7 +111,7 @@ def test_hashes_are_those_of_the_documents(lm_eval_logs: Path) -> None:
     assert set(found.frame["item"]) == {row["doc_hash"] for row in rows}
 
 
-def test_choices_are_asked_for_and_never_guessed(lm_eval_logs: Path) -> None:
+def test_choices_are_requested_and_never_guessed(lm_eval_logs: Path) -> None:
     with pytest.raises(UsageError, match=r"--filter: needed.*digits has 'flexible' \(48 rows\), '"):
         import_lm_eval([lm_eval_logs], metric=["acc"])
     with pytest.raises(UsageError, match=r"--metric: needed.*choice has 'acc' \(48 rows\), 'acc_n"):

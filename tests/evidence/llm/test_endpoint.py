@@ -132,7 +132,7 @@ def test_waits_double(server: Server, endpoint: Make, monkeypatch: pytest.Monkey
         assert longest / 2 <= gap < longest + 0.5
 
 
-def test_the_wait_that_is_asked_for_is_kept(server: Server, endpoint: Make) -> None:
+def test_the_wait_that_is_requested_is_kept(server: Server, endpoint: Make) -> None:
     server.script(fault(429, retry_after="0.6"), verdict())
     judge_pairs(made_pairs(1), endpoint())
     assert 0.6 <= gaps(server)[0] < 2

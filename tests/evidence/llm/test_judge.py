@@ -108,7 +108,7 @@ def test_a_second_run_is_another_judge_and_asks_anew(
     assert len(server.requests) == 10
 
 
-def test_answers_in_the_cache_are_not_asked_for_again(
+def test_answers_in_the_cache_are_not_requested_again(
     server: Server, endpoint: Make, tmp_path: Path
 ) -> None:
     server.behave = by_item
