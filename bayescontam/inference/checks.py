@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import betainc, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.posterior import Draws, node_probabilities
+from bayescontam.inference.posterior import Draws, chances_of, node_probabilities
 from bayescontam.inference.sensitivity import top_level
 from bayescontam.inference.summary import convergence
 from bayescontam.model.build import COORDINATES, BuiltModel, in_words
@@ -334,45 +334,66 @@ def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator)
     """Return the error of the log likelihood of each draw: that of some items, scaled to all."""
     count = min(MOST_ITEMS, len(lattice.total))
     items = rng.choice(len(lattice.total), count, replace=False)
-    exact = _item_by_item(lattice, items)
+    exact, answers = _item_by_item(lattice, items)
     z = lattice.nodes
     finer = np.linspace(z[0], z[-1], 2 * len(z) - 1)
     errors = []
     for d in range(len(draws)):
-        draw = draws[d : d + 1]
-        coarse = _log_density(draw, lattice, z, items, exact.correct)
-        errors.append(coarse - _log_density(draw, exact, finer, np.arange(count), exact.correct))
+        draw, chances = draws[d : d + 1], None
+        if lattice.mixture is not None:
+            chances = chances_of(draw, lattice)[items]
+        coarse = _log_density(draw, lattice, z, items, answers, chances)
+        own = _log_density(draw, exact, finer, np.arange(count), answers, chances)
+        errors.append(coarse - own)
     scaled: FloatArray = np.sum(errors, axis=1) * len(lattice.total) / count
     return scaled
 
 
-def _item_by_item(lattice: Lattice, items: IntArray) -> Lattice:
-    """Return a lattice of some items, each at a level of its own."""
-    whole = lattice.table
-    value, nearest = item_levels(whole), lattice.level[items, 0]
-    trials = lattice.trials[nearest]
-    unit = lattice.design.unit[:: len(whole.models)][nearest]
-    level = None if value is None else value[items]
-    made = whole.on_grid(unit, level, trials > 0, items)
-    correct, number = np.zeros(trials.shape), np.full(len(whole.items), -1)
+def _item_by_item(lattice: Lattice, items: IntArray) -> tuple[Lattice, FloatArray]:
+    """Return a lattice of some items, each at levels of its own, and answers, (item, model)."""
+    whole, nearest = lattice.table, lattice.level[items, 0]
+    answers, number = np.zeros((len(items), len(whole.models))), np.full(len(whole.items), -1)
     number[items] = np.arange(len(items))
     rows = np.flatnonzero(number[whole.item] >= 0)
-    correct[number[whole.item[rows]], whole.model[rows]] = whole.n_correct[rows]
-    single = np.arange(len(items))
-    ones = np.ones((len(items), 1))
-    return Lattice(whole, made, single, single, ones, lattice.total[items], trials, correct)
+    answers[number[whole.item[rows]], whole.model[rows]] = whole.n_correct[rows]
+    if whole.exposure is None:
+        value = item_levels(whole)
+        values = None if value is None else value[items, None]
+    else:
+        values = whole.exposure.nodes[items]
+    count = 1 if values is None else values.shape[1]
+    like = np.repeat(np.arange(len(items)), count)
+    trials = lattice.trials[nearest][like]
+    unit = lattice.design.unit[:: len(whole.models)][nearest][like]
+    level = None if values is None else values.ravel()
+    made = whole.on_grid(unit, level, trials > 0, items[like])
+    group = np.arange(len(items))
+    basis = np.broadcast_to(np.eye(count), (len(items), count, count))
+    if lattice.mixture is None:
+        basis = basis[:, 0]
+    total, correct = lattice.total[items], answers[like]
+    return Lattice(whole, made, group, group * count, basis, total, trials, correct), answers
 
 
 def _log_density(
-    draw: Draws, lattice: Lattice, z: FloatArray, items: IntArray, correct: FloatArray
+    draw: Draws,
+    lattice: Lattice,
+    z: FloatArray,
+    items: IntArray,
+    answers: FloatArray,
+    chances: FloatArray | None,
 ) -> FloatArray:
-    """Return the log density of the responses to some items, difficulty integrated out."""
+    """Return the log density of the answers to some items, difficulty integrated out."""
     level, added, normaliser = node_probabilities(draw, lattice, z)
     own, basis = lattice.level[items], lattice.basis[items]
     joint = (lattice.total[items, None] * added[own])[:, :, None] * z
     at_level = logsumexp(joint - normaliser[own] + log_weights(z), axis=-1)
-    at_level += (level[own] * correct[:, None]).sum(axis=-1)
-    result: FloatArray = (basis * at_level).sum(axis=1)
+    at_level += (level[own] * answers[:, None]).sum(axis=-1)
+    result: FloatArray
+    if chances is None:
+        result = (basis * at_level).sum(axis=1)
+    else:
+        result = logsumexp((basis * at_level[:, None]).sum(axis=-1) + chances, axis=1)
     return result
 
 

@@ -68,7 +68,7 @@ def sum_se(values: xr.DataArray) -> float:
 def can_pool(built: BuiltModel) -> bool:
     """Whether responses are so many more than their kinds that leaving kinds out is cheaper."""
     lattice, design = built.lattice, built.design
-    if lattice is None or design.n_single < len(design):
+    if lattice is None or lattice.mixture is not None or design.n_single < len(design):
         return False
     return 2 * len(Kinds.of(lattice).level) * len(design.models) < len(design)
 

@@ -18,7 +18,7 @@ from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
 from bayescontam.model.guessing import guess_priors
-from bayescontam.model.marginal import Lattice, predictor_at_levels
+from bayescontam.model.marginal import IMPOSSIBLE, Lattice, predictor_at_levels
 from bayescontam.model.measurement_error import in_trials
 from bayescontam.model.predictor import (
     Effects,
@@ -390,13 +390,41 @@ def draw_difficulties(
 
 def _conditional(draw: Draws, lattice: Lattice, z: FloatArray, random: FloatArray) -> Places:
     """Draw the nodes of all items given everything else of one draw."""
-    _, added, normaliser = node_probabilities(draw, lattice, z)
+    level, added, normaliser = node_probabilities(draw, lattice, z)
     totals = np.arange(int(lattice.total.max()) + 1)
     log_weight = (added[:, None] * totals)[:, :, None] * z - (normaliser + 0.5 * z**2)[:, None]
-    log_weight -= log_weight.max(axis=-1, keepdims=True)
-    below = np.cumsum(np.exp(log_weight), axis=-1)
+    top = log_weight.max(axis=-1, keepdims=True)
+    below = np.cumsum(np.exp(log_weight - top), axis=-1)
+    basis = lattice.basis
+    if lattice.mixture is not None:
+        own, total, _ = lattice.classes
+        inner = (np.log(below[..., -1]) + top[..., 0])[own, total]
+        density = mixed_densities(draw, lattice, level, inner)
+        chance = np.exp(density - logsumexp(density, axis=1, keepdims=True))
+        basis = (chance[:, :, None] * basis).sum(axis=1)
     below = (below / below[..., -1:]).astype(np.float32)
-    return choose(below, random, lattice.total, lattice.level, lattice.basis.astype(np.float32))
+    return choose(below, random, lattice.total, lattice.level, basis.astype(np.float32))
+
+
+def mixed_densities(
+    draw: Draws, lattice: Lattice, level: FloatArray, of_class: FloatArray
+) -> FloatArray:
+    """Return log densities of items' answers and contaminations in one draw, (item, node).
+
+    `level` are log-odds of no difficulty, (level, model), and `of_class` what the integral over
+    difficulty adds to each of the lattice's `classes`.
+    """
+    assert lattice.mixture is not None
+    density = lattice.mixture.log_likelihood(level, lattice.at_values(of_class))
+    result: FloatArray = chances_of(draw, lattice) + density
+    return result
+
+
+def chances_of(draw: Draws, lattice: Lattice) -> FloatArray:
+    """Return log probabilities of contaminations that are not known in one draw, (item, node)."""
+    table = lattice.table
+    assert table.exposure is not None
+    return np.maximum(table.exposure.weights(draw.p_shift, table.benchmark)[0], IMPOSSIBLE)
 
 
 def node_probabilities(
@@ -461,7 +489,11 @@ def count_by_level(
     levels, tally = lattice.level * len(at), np.empty((len(draws), len(lattice.trials) * len(at)))
     for d, (row, place) in enumerate(zip(tally, draws.place, strict=True)):
         of = (levels + place[:, None]).ravel()
-        basis = lattice.basis if weights is None else lattice.basis * weights[d][:, None]
+        basis = lattice.basis
+        if draws.node is not None:
+            basis = basis[np.arange(len(basis)), draws.node[d]]
+        if weights is not None:
+            basis = basis * weights[d][:, None]
         row[:] = np.bincount(of, basis.ravel(), minlength=tally.shape[1])
     scale = _scale(draws, lattice, lattice.design.benchmark_of_item)
     delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(tally.shape)
@@ -485,7 +517,8 @@ def draw_contamination(
         return draws, None
     parts, first, second = [], np.zeros(len(exposure)), np.zeros(len(exposure))
     for part in draws.chunks(built.design):
-        log_weights = _log_weights(part, built, exposure, responses)
+        whole = expand_to_items(part, built.lattice)
+        log_weights = _log_weights(whole, built, exposure, responses)
         found = replace(part, node=draw_nodes(log_weights, rng))
         parts.append(_at_mean(found, built, exposure))
         weights = np.exp(log_weights)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pymc as pm
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
 from bayescontam.model.design import Design, extremes
+from bayescontam.model.exposure import Exposure
 from bayescontam.model.guessing import can_guess
 from bayescontam.model.likelihood import log_choose, log_sum
+from bayescontam.model.measurement_error import unsure_log_weights
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
+from bayescontam.model.products import rows_of, taken
 from bayescontam.model.quadrature import log_weights
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
@@ -30,6 +33,7 @@ The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a 
 """
 Difficulties = Literal["auto", "sampled", "marginalised"]
 """What is done about item difficulties while sampling."""
+IMPOSSIBLE = -700.0  # log probability of what cannot be: of no weight, and finite
 LARGE = 50_000  # responses from which `"auto"` integrates difficulties out
 
 
@@ -40,6 +44,42 @@ def item_levels(design: Design) -> FloatArray | None:
     level = design.contamination[design.exposed]
     low, high = extremes(level, level, design.item[design.exposed], len(design.items))
     return np.where(high > low, np.nan, low)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """What each item's contamination may be, where it is not known."""
+
+    # The log-odds of an item of no difficulty are a straight line in its contamination, so that
+    # those at the two ends of its group's levels give those of any value.
+    answers: NDArray[np.integer[Any]]  # dims (item, model): correct answers
+    ends: IntArray  # dims (item, 2): first and last level of its group
+    along: FloatArray  # dims (item, node): how far from the first to the last a value lies
+    log_weights: FloatArray  # dims (item, node): log probabilities where `p_shift` is 0
+
+    @classmethod
+    def of(
+        cls,
+        answers: NDArray[np.integer[Any]],
+        ends: IntArray,
+        level: FloatArray,
+        exposure: Exposure,
+    ) -> Self:
+        """Return what an exposure says of items, with contaminations of all levels, (level,)."""
+        low, high = level[ends].T[:, :, None]
+        along = (exposure.nodes - low) / np.where(high > low, high - low, 1.0)
+        return cls(answers, ends, along, np.maximum(exposure.log_weights, IMPOSSIBLE))
+
+    def log_likelihood(self, level: Any, inner: Any) -> Any:
+        """Return the log density of each item's answers at each of its contaminations.
+
+        `level` are log-odds of no difficulty, (level, model), and `inner` what is left of the
+        density at each contamination, (item, node), for PyMC and for NumPy alike.
+        """
+        first, last = (
+            (rows_of(level, at) * self.answers).sum(axis=-1)[:, None] for at in self.ends.T
+        )
+        return first + (last - first) * self.along + inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +96,13 @@ class Lattice:
     design: Design  # its items are the levels of all groups
     group: IntArray
     first: IntArray  # position of its first level
-    basis: FloatArray  # dims (item, level of its group): weights of levels, filled up with zeros
+    # dims (item, level of its group): weights of levels, filled up with zeros. Where contamination
+    # is not known (item, node, level of its group), of each value that it may have.
+    basis: FloatArray
     total: IntArray  # correct answers
     trials: FloatArray  # dims (level, model): trials of each model at each item of the group
     correct: FloatArray  # dims (level, model): correct answers, shared out among the levels
+    mixture: Mixture | None = None  # None where contamination is known
 
     @cached_property
     def shared(self) -> NDArray[np.bool_]:
@@ -70,7 +113,7 @@ class Lattice:
     def level(self) -> IntArray:
         """Levels of each item's group, filled up with the last, dims (item, level of its group)."""
         ends = np.append(self.first[1:], len(self.trials)) - 1
-        level = self.first[:, None] + np.arange(self.basis.shape[1])
+        level = self.first[:, None] + np.arange(self.basis.shape[-1])
         return np.minimum(level, ends[:, None])[self.group]
 
     @cached_property
@@ -94,11 +137,34 @@ class Lattice:
     @cached_property
     def classes(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Level, total and number of items of all (level, total) that items have."""
+        keys, _ = self._keys
         totals = int(self.total.max()) + 1
+        count = np.zeros(len(keys))
+        if self.mixture is None:
+            used = self.basis != 0
+            count += np.bincount(self.class_of_item[used], self.basis[used], len(keys))
+        return *divmod(keys, totals), count
+
+    @property
+    def class_of_item(self) -> IntArray:
+        """Which of `classes` an item is of at each level of its group, (item, level of it)."""
+        return self._keys[1]
+
+    @cached_property
+    def _keys(self) -> tuple[IntArray, IntArray]:
         used = self.basis != 0
-        key = (self.level * totals + self.total[:, None])[used]
-        keys, at = np.unique(key, return_inverse=True)
-        return *divmod(keys, totals), np.bincount(at, self.basis[used])
+        if used.ndim == 3:
+            used = used.any(axis=1)
+        key = self.level * (int(self.total.max()) + 1) + self.total[:, None]
+        # Levels that an item does not use stand for one that it does: their weight is zero.
+        first = np.take_along_axis(key, used.argmax(axis=1)[:, None], axis=1)
+        keys, at = np.unique(np.where(used, key, first), return_inverse=True)
+        return keys, at.reshape(key.shape)
+
+    def at_values(self, of_class: Any) -> Any:
+        """Return values of `classes` at each value of items' contamination, (item, node)."""
+        own = taken(of_class, self.class_of_item)
+        return (self.basis * own[:, None, :]).sum(axis=-1)
 
 
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
@@ -113,6 +179,7 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
         return_index=True,
         return_inverse=True,
     )
+    exposure = design.exposure
     at, basis = _levels(design, group, levels)
     count = np.array([len(a) for a in at])
     first = np.cumsum(count) - count
@@ -123,26 +190,30 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
         (of_group[of_level, 1:] > 0).astype(float),
         one[of_level],
     )
+    total = correct.sum(axis=1).astype(np.int64)
+    trials = of_group[of_level, 1:].astype(float)
     shared = np.zeros((len(of_level), shape[1]))
+    if exposure is not None:
+        ends = np.stack([first, first + count - 1], axis=1)[group]
+        mixture = Mixture.of(correct, ends, np.concatenate(at), exposure)
+        return Lattice(design, made, group, first, basis, total, trials, shared, mixture)
     for k in range(basis.shape[1]):
         used = np.flatnonzero(basis[:, k])
         np.add.at(shared, first[group[used]] + k, basis[used, k, None] * correct[used])
-    total = correct.sum(axis=1).astype(np.int64)
-    trials = of_group[of_level, 1:].astype(float)
     return Lattice(design, made, group, first, basis, total, trials, shared)
 
 
 def _levels(design: Design, group: IntArray, count: int) -> tuple[list[FloatArray], FloatArray]:
     """Return the levels of each group, and each item's weights of them."""
-    value = item_levels(design)
+    value = item_levels(design) if design.exposure is None else design.exposure.nodes
     if value is None:
         return [np.zeros(1)] * (int(group.max()) + 1), np.ones((len(group), 1))
     edges = np.array([0.0, *design.knots, 1.0])
     rows_of = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    made = [_interpolated(value[rows], edges, count) for rows in rows_of]
-    basis = np.zeros((len(group), max(len(at) for at, _ in made)))
+    made = [_interpolated(value[rows].ravel(), edges, count) for rows in rows_of]
+    basis = np.zeros((*value.shape, max(len(at) for at, _ in made)))
     for rows, (at, weights) in zip(rows_of, made, strict=True):
-        basis[rows, : len(at)] = weights
+        basis[rows, ..., : len(at)] = weights.reshape(*value[rows].shape, -1)
     return [at for at, _ in made], basis
 
 
@@ -181,8 +252,9 @@ def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> st
         "items differ in discrimination": "alpha" in terms,
         "pairs of model and benchmark differ in discrimination": "alpha_pair" in terms,
         "repeated trials have an effect of their own": "eps" in terms,
-        "contamination is not known exactly": (
-            design.exposure is not None or design.shared is not None
+        "items share what is uncertain of their contamination": design.shared is not None,
+        "contamination is uncertain, and confounded with difficulty": (
+            design.exposure is not None and "kappa" in terms
         ),
         "contamination adds to accuracy, not to its log-odds": design.additive,
         "answers can be guessed": can_guess(spec, design),
@@ -195,8 +267,9 @@ def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> st
     for reason, holds in reasons.items():
         if holds:
             return reason
-    level = item_levels(design)
-    if level is not None and np.isnan(level).any():
+    level = item_levels(design) if design.exposure is None else None
+    of_pairs = design.exposure is not None and design.exposure.pairs
+    if of_pairs or (level is not None and np.isnan(level).any()):
         return "an item's contamination differs between models"
     return None
 
@@ -221,30 +294,51 @@ def make_grid(
 
 
 def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice: Lattice) -> None:
-    """Add ``sigma_delta`` (benchmark) and ``n_correct`` (response), difficulties integrated out."""
+    """Add ``n_correct``, dims (response,), observed, with difficulties integrated out.
+
+    It adds ``sigma_delta`` (benchmark) and, where the probabilities of latent events are unsure,
+    ``p_shift`` (benchmark).
+    """
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     made = lattice.design
     scale = (scale * benchmarks_with_two_models(design))[made.benchmark_of_item]
     level, step = predictor_at_levels(effects, lattice, pt.zeros, pt.ones)
     constant = log_choose(design.n_trials, design.n_correct).sum()
+    chances: list[Any] = []
+    if lattice.mixture is not None:
+        chances = [_log_weights(design, lattice.mixture)]
 
-    def logp(value: Any, level: Any, step: Any) -> Any:
-        return log_density(level, step, lattice, lattice.nodes) + constant
+    def logp(value: Any, level: Any, step: Any, *chances: Any) -> Any:
+        return log_density(level, step, lattice, lattice.nodes, *chances) + constant
 
-    def draw(level: Any, step: Any, size: Any) -> Any:
+    def draw(level: Any, step: Any, *others: Any) -> Any:
         # Constants, as in `taken`.
         own, weights = pt.constant(lattice.level), lattice.basis
+        if len(others) > 1:
+            node = pm.Categorical.dist(logit_p=others[0])
+            weights = pt.constant(weights)[pt.arange(len(lattice.total)), node]
         row, column = pt.constant(design.item), pt.constant(design.model)
         item = (weights[:, :, None] * level[own]).sum(axis=1)
-        item = (
-            item + ((weights * step[own]).sum(axis=1) * pm.Normal.dist(shape=len(weights)))[:, None]
-        )
+        random = pm.Normal.dist(shape=len(lattice.total))
+        item = item + ((weights * step[own]).sum(axis=1) * random)[:, None]
         return pm.Binomial.dist(n=design.n_trials, logit_p=item[row, column])
 
     pm.CustomDist(
-        "n_correct", level, step * scale, logp=logp, dist=draw,
-        signature="(l,m),(l)->(r)", observed=design.n_correct, dims="response",
+        "n_correct", level, step * scale, *chances, logp=logp, dist=draw,
+        signature=f"(l,m),(l){',(i,k)' * len(chances)}->(r)",
+        observed=design.n_correct, dims="response",
     )  # fmt: skip
+
+
+def _log_weights(design: Design, mixture: Mixture) -> Tensor:
+    """Return log probabilities of items' contaminations, dims (item, node)."""
+    assert design.exposure is not None
+    known = pt.constant(mixture.log_weights)
+    if design.exposure.scale is None:
+        return known
+    # Groups of responses that share a contamination are items here, and in their order.
+    unsure = np.flatnonzero(design.exposure.unsure)
+    return known[unsure].set(unsure_log_weights(design, design.exposure))
 
 
 def predictor_at_levels(
@@ -260,12 +354,20 @@ def predictor_at_levels(
     return level, (hard.reshape(shape) - level)[..., 0]
 
 
-def log_density(level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray) -> Tensor:
-    """Return the log density of all responses, difficulties integrated out."""
+def log_density(
+    level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray, chances: Tensor | None = None
+) -> Tensor:
+    """Return the log density of all responses, difficulties integrated out.
+
+    `chances` are log probabilities of items' contaminations, where these are not known.
+    """
     added = step[:, None] * at
     normaliser = (
         lattice.trials[:, :, None] * pt.softplus(level[:, :, None] + added[:, None, :])
     ).sum(axis=1)
     own, total, count = lattice.classes
-    each = total[:, None] * added[own] - normaliser[own] + log_weights(at)
-    return (lattice.correct * level).sum() + (count * log_sum(each)).sum()
+    each = log_sum(total[:, None] * added[own] - normaliser[own] + log_weights(at))
+    if lattice.mixture is None:
+        return (lattice.correct * level).sum() + (count * each).sum()
+    inner = lattice.mixture.log_likelihood(level, lattice.at_values(each))
+    return log_sum(chances + inner).sum()

@@ -65,7 +65,7 @@ def add_mixture(
     # Where the probabilities of latent events are unsure it adds `p_shift` (benchmark), and where
     # repeated trials have an effect of their own `eta` (repeated).
     assert design.exposure is not None
-    log_weights = _log_weights(design, design.exposure)
+    log_weights = unsure_log_weights(design, design.exposure)
     if spreads is not None:
         single, repeated = slice(design.n_single), slice(design.n_single, None)
         eta, log_weights, part = _add_repeated(
@@ -94,8 +94,8 @@ def add_mixture(
     )  # fmt: skip
 
 
-def _log_weights(design: Design, exposure: Exposure) -> Tensor:
-    """Return log probabilities of nodes, dims (unsure group, node)."""
+def unsure_log_weights(design: Design, exposure: Exposure) -> Tensor:
+    """Return log probabilities of nodes, dims (unsure group, node); maybe add ``p_shift``."""
     known = exposure.log_weights[exposure.unsure]
     if exposure.scale is None:
         return pt.as_tensor(known)

@@ -278,7 +278,8 @@ GUESSING = {"likelihood": {"guess": 0.25}}
 GROUPED = {"likelihood": {"trials": "items"}}
 BY_PAIR = {"difficulty": {"discrimination": "by_pair"}}
 CLEAN = {"contamination": {"interaction": "difficulty"}}
-LATENT = table(items=(8,)).assign(p_duplicate=0.4, contamination_sd=0.05)
+LATENT = table(items=(8,)).assign(shared_1=0.3, contamination_sd=0.05)
+SHARED = {"contamination": {"exposure": "shared"}}
 OF_PAIRS = table(items=(8,)).assign(contamination=lambda t: (t.index % 7) / 7)
 REASONS = {
     "the fit has no item difficulties": ("hierarchical", {}, table(models=1, items=(8,))),
@@ -289,7 +290,12 @@ REASONS = {
         table(items=(8,)),
     ),
     "repeated trials have an effect of their own": ("hierarchical", {}, table(trials=4)),
-    "contamination is not known exactly": ("latent_duplicate", {}, LATENT),
+    "items share what is uncertain of their contamination": ("hierarchical", SHARED, LATENT),
+    "contamination is uncertain, and confounded with difficulty": (
+        "noisy_covariate",
+        SENSITIVE,
+        LATENT,
+    ),
     "contamination adds to accuracy, not to its log-odds": ("additive", {}, table(items=(8,))),
     "answers can be guessed": ("hierarchical", GUESSING, table(items=(8,))),
     "rows count different items": ("hierarchical", GROUPED, table(trials=4)),
@@ -311,14 +317,6 @@ def test_refusals_say_why(reason, monkeypatch):
     monkeypatch.setattr(marginalised, "LARGE", 1)
     assert make_grid(spec, design, terms, "auto") is None
     assert built_of(spec, frame, "auto").lattice is None
-
-
-def test_noisy_contamination_is_sampled():
-    frame, spec = LATENT, spec_of("noisy_covariate")
-    design = make_design(spec, Responses.from_frame(frame))
-    assert reason_not_marginalised(spec, design, plan_terms(spec, design)) == (
-        "contamination is not known exactly"
-    )
 
 
 def _planned(spec: ModelSpec, frame: pd.DataFrame, difficulties: str) -> object:
