@@ -111,7 +111,10 @@ class Population:
         for part in draws.chunks(self.design, CACHED):
             weights = rng.standard_exponential((len(part), items)) if self.sampled else None
             extended = self._extended(count_by_level(part, lattice, weights), rng)
-            yield extended if lattice is not None else replace(extended, tally=weights)
+            tally = extended.tally if lattice is not None else weights
+            if tally is not None:
+                tally = tally.take(self.design.item, axis=1)
+            yield replace(extended, tally=tally)
 
     def _extended(self, draws: Draws, rng: np.random.Generator) -> Draws:
         draws = replace(draws, zeta=None)  # estimands are about the population of participants
@@ -133,10 +136,9 @@ class Population:
         matrix = self.matrices[kind]
         if draws.tally is None:
             return (matrix @ values.T).T
-        count = draws.tally[:, self.design.item]
-        means: FloatArray = (matrix @ (values * count).T).T
+        means: FloatArray = (matrix @ (values * draws.tally).T).T
         if self.sampled:
-            total = (matrix @ count.T).T
+            total = (matrix @ draws.tally.T).T
             means = means / np.where(total > 0, total, 1.0)
         return means
 

@@ -1,6 +1,6 @@
 """Items that do not fit: solved by weak models and missed by strong ones, as with a wrong key."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -295,34 +295,51 @@ class ModelScores(NamedTuple):
     p_value: float  # of a difference between models as large; NaN where nothing can be compared
 
 
-def score_models(parts: Iterable[Answers], model: IntArray, n_models: int) -> ModelScores:
-    """Compare models on items that some answers solve; log-odds as on clean items."""
-    # Of each item as many answers are expected to be correct as are. What is left are differences
-    # between models, with the variance of answers given that number, plus that of the abilities
-    # over draws. Difficulties are spread around the mean of the group, which is free.
-    each, own, count = [], np.zeros(len(model)), 0
-    for answers in parts:
+class ComparedModels:
+    """Models on items that some answers solve, by draws of log-odds as on clean items.
+
+    Of each item as many answers are expected to be correct as are. What is left are differences
+    between models, with the variance of answers given that number, plus that of the abilities over
+    draws. Difficulties are spread around the mean of the group, which is free.
+    """
+
+    def __init__(self, model: IntArray, n_models: int) -> None:
+        self._model, self._n_models = model, n_models  # model: of each response
+        self._each: list[FloatArray] = []  # correct answers expected of models, draw by draw
+        self._own, self._answers = np.zeros(len(model)), list[Answers]()
+
+    def add(self, answers: Answers) -> None:
+        """Add some draws of the answers to the items."""
         mean, trials = _given_solved(answers)
-        each += [np.bincount(model, row, n_models) for row in answers.trials * mean]
-        own += (answers.trials**2 * mean * (1 - mean) / trials).sum(axis=0)
-        count += len(mean)
-    # Given their sum, k answers of equal probability vary by k / (k - 1) of what the projection
-    # of independent ones leaves.
-    own *= answers.spread_out(answers.sizes / np.maximum(answers.sizes - 1, 1)) / count
-    item = np.repeat(np.arange(len(answers.starts)), answers.sizes)
-    share = csr_array((own, (item, model)), shape=(len(answers.starts), n_models))
-    given = (share.T @ (share.multiply(1 / answers.by_item(own)[:, None]))).toarray()
-    solved, expected = np.bincount(model, answers.correct, n_models), np.mean(each, axis=0)
-    variance = np.diag(np.bincount(model, own, n_models)) - given + np.cov(np.transpose(each))
-    answered = np.bincount(model, minlength=n_models) > 0
-    gap = np.where(answered, solved - expected, np.nan)
-    z = gap / np.sqrt(np.maximum(np.diag(variance), 1e-12))
-    if answered.sum() < FEWEST_MODELS or len(answers.starts) < 2:
-        return ModelScores(solved, expected, z, np.nan)
-    inner = variance[np.ix_(answered, answered)]
-    distance = gap[answered] @ np.linalg.pinv(inner, hermitian=True) @ gap[answered]
-    freedom = np.linalg.matrix_rank(inner, hermitian=True)
-    return ModelScores(solved, expected, z, float(chi2.sf(distance, freedom)))
+        self._each += [
+            np.bincount(self._model, row, self._n_models) for row in answers.trials * mean
+        ]
+        self._own += (answers.trials**2 * mean * (1 - mean) / trials).sum(axis=0)
+        self._answers = [answers]  # of which what is the same for all draws is used
+
+    def scores(self) -> ModelScores:
+        """Compare the models."""
+        (answers,), model, n_models = self._answers, self._model, self._n_models
+        # Given their sum, k answers of equal probability vary by k / (k - 1) of what the
+        # projection of independent ones leaves.
+        own = self._own * answers.spread_out(answers.sizes / np.maximum(answers.sizes - 1, 1))
+        own = own / len(self._each)
+        item = np.repeat(np.arange(len(answers.starts)), answers.sizes)
+        share = csr_array((own, (item, model)), shape=(len(answers.starts), n_models))
+        given = (share.T @ (share.multiply(1 / answers.by_item(own)[:, None]))).toarray()
+        solved = np.bincount(model, answers.correct, n_models)
+        expected = np.mean(self._each, axis=0)
+        variance = np.diag(np.bincount(model, own, n_models)) - given
+        variance = variance + np.cov(np.transpose(self._each))
+        answered = np.bincount(model, minlength=n_models) > 0
+        gap = np.where(answered, solved - expected, np.nan)
+        z = gap / np.sqrt(np.maximum(np.diag(variance), 1e-12))
+        if answered.sum() < FEWEST_MODELS or len(answers.starts) < 2:
+            return ModelScores(solved, expected, z, np.nan)
+        inner = variance[np.ix_(answered, answered)]
+        distance = gap[answered] @ np.linalg.pinv(inner, hermitian=True) @ gap[answered]
+        freedom = np.linalg.matrix_rank(inner, hermitian=True)
+        return ModelScores(solved, expected, z, float(chi2.sf(distance, freedom)))
 
 
 def _given_solved(answers: Answers) -> tuple[FloatArray, FloatArray]:
@@ -403,25 +420,26 @@ def _differences(
     design = built.design
     shape, dims = (len(design.models), len(design.benchmarks)), ("model", "benchmark")
     cell = design.model * shape[1] + design.benchmark
-    clean = sum(
-        _log_odds(part, design, lifted=False).sum(axis=0) / len(draws)
-        for part in draws.chunks(design, _AT_ONCE)
-    )
+    chosen = {b: together[:, b] & solved_by_some for b in range(shape[1])}
+    sizes = np.diff(starts, append=len(order))
+    compared = {
+        b: ComparedModels(design.model[order][np.repeat(items, sizes)], shape[0])
+        for b, items in chosen.items()
+        if items.any()
+    }
+    clean = np.zeros(len(design))
+    for part in draws.chunks(design, _AT_ONCE):
+        answers = _answers(part, built, order, starts, lifted=False)
+        clean[order] += answers.log_odds.sum(axis=0) / len(draws)
+        for b, models in compared.items():
+            models.add(answers.of_items(chosen[b]))
     count, total = (np.bincount(cell, each, np.prod(shape)) for each in (None, clean))
     ability = np.divide(total, count, where=count > 0, out=np.full(len(count), np.nan))
     scores = np.full((3, *shape), np.nan)
     p_value = np.full(shape[1], np.nan)
-    sizes = np.diff(starts, append=len(order))
-    for benchmark in range(shape[1]):
-        chosen = together[:, benchmark] & solved_by_some
-        if not chosen.any():
-            continue
-        parts = (
-            _answers(part, built, order, starts, lifted=False).of_items(chosen)
-            for part in draws.chunks(design, _AT_ONCE)
-        )
-        found = score_models(parts, design.model[order][np.repeat(chosen, sizes)], shape[0])
-        scores[:, :, benchmark], p_value[benchmark] = found[:3], found.p_value
+    for b, models in compared.items():
+        found = models.scores()
+        scores[:, :, b], p_value[b] = found[:3], found.p_value
     names = ("solved_contaminated", "expected_contaminated", "difference_z")
     return {
         **{name: (dims, values) for name, values in zip(names, scores, strict=True)},

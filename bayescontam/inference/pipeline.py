@@ -4,7 +4,8 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -49,7 +50,6 @@ from bayescontam.inference.left_out_spillover import left_out_check
 from bayescontam.inference.logged import samples_of
 from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
 from bayescontam.inference.posterior import (
-    Draws,
     draw_contamination,
     draw_difficulties,
     stack_draws,
@@ -77,7 +77,7 @@ from bayescontam.inference.total_effects import own_totals, stored_totals
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import refuse_contaminated
-from bayescontam.model.marginal import Difficulties
+from bayescontam.model.marginal import LARGE, Difficulties
 from bayescontam.model.terms import models_without_overlap
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec
@@ -208,25 +208,45 @@ def _judged(
     draws, moments = draw_contamination(draws, built, stream(seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
-    groups = estimands(draws, built, shape, *chosen, stream(seed, "population"), options.population)
-    positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     prior, parameters = models.prior(built, seed)
     before = estimands(prior, built, (1, len(prior)), *chosen, stream(seed, "prior population"))
-    expected = posterior_checks(prior, built, stream(seed, "prior predictive"))
-    predictive = posterior_checks(draws, built, stream(seed, "predictive"))
+    many = options.population
+    jobs: dict[str, Callable[[], Any]] = {
+        "estimands": lambda: estimands(
+            draws, built, shape, *chosen, stream(seed, "population"), many
+        ),
+        "loo": lambda: leave_one_out(draws, built, stream(seed, "loo")),
+        "item_fit": lambda: item_fit(draws, built),
+        "predictive": lambda: posterior_checks(draws, built, stream(seed, "predictive")),
+        "expected": lambda: posterior_checks(prior, built, stream(seed, "prior predictive")),
+    }
+    if draws.beta is not None:
+        prior_sd = before["estimands"]["slope"].fillna(0.0).std(("chain", "draw")).to_numpy()
+        level, items = options.level, options.items
+        jobs |= {
+            "own": lambda: own_slopes(draws, built, prior_sd),
+            "curves": lambda: dose_response(
+                draws, built, level, items, stream(seed, "curves"), many
+            ),
+            ASSUMED: lambda: assumed_spillover(
+                draws, built, options.reference, level, items,
+                stream(seed, "assumed spillover"), many,
+            ),
+        }  # fmt: skip
+    found = _results(jobs, cores if len(built.design) >= LARGE else 1)
+    groups, own = found["estimands"], found.get("own")
+    positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     groups |= {
         "prior": without_items(parameters),
         "prior_estimands": before["estimands"],
-        "predictive": predictive.assign(
-            score_prior=expected["score_replicated"].rename(replicate="prior_replicate")
+        "predictive": found["predictive"].assign(
+            score_prior=found["expected"]["score_replicated"].rename(replicate="prior_replicate")
         ),
-        "loo": leave_one_out(draws, built, stream(seed, "loo")),
+        "loo": found["loo"],
     }
-    own = None
-    if draws.beta is not None:
-        prior_sd = before["estimands"]["slope"].fillna(0.0).std(("chain", "draw")).to_numpy()
-        own = own_slopes(draws, built, prior_sd)
-        groups |= _of_slopes(draws, posterior, groups, own, built, options)
+    if own is not None:
+        groups |= {name: found[name] for name in ("curves", ASSUMED) if found[name] is not None}
+        groups |= _of_slopes(posterior, groups, own, built, options)
     if built.spec.contamination.confounding == "sensitivity":
         curves = confounding_curves(posterior, groups["estimands"], built, options.level)
         groups["confounding"] = curves
@@ -237,15 +257,24 @@ def _judged(
     others = {
         "item_effects": stored_items(draws, known, built, positions.items, options.store_all),
         **standard_groups(draws, prior, posterior, built, positions, seed),
-        "item_fit": item_fit(draws, built),
+        "item_fit": found["item_fit"],
         "exposure": stored_exposure(built.design, draws, moments),
     }
     groups |= {name: group for name, group in others.items() if group is not None}
     return groups, positions, own
 
 
+def _results(jobs: Mapping[str, Callable[[], Any]], cores: int) -> dict[str, Any]:
+    """Return what jobs return, of which as many run at the same time as there are cores."""
+    # In threads: of large tables nearly all of the time is spent in NumPy, which lets others run.
+    if cores == 1:
+        return {name: job() for name, job in jobs.items()}
+    with ThreadPoolExecutor(cores) as pool:
+        started = {name: pool.submit(job) for name, job in jobs.items()}
+        return {name: each.result() for name, each in started.items()}
+
+
 def _of_slopes(
-    draws: Draws,
     posterior: xr.Dataset,
     groups: Mapping[str, xr.Dataset],
     own: OwnSlopes,
@@ -266,18 +295,10 @@ def _of_slopes(
     sensitivity = power_scaling(chosen, *density)
     slopes = cells["slope"], groups["prior_estimands"]["slope"]
     verdicts = identify(*slopes, sensitivity, built, own, level, options.reference)
-    rng = stream(options.seed, "curves")
-    curves = dose_response(draws, built, level, options.items, rng, options.population)
-    found = {"sensitivity": sensitivity, "identification": verdicts, "curves": curves}
-    reference = reference_levels(options.reference, built.design)
+    found = {"sensitivity": sensitivity, "identification": verdicts}
     if (totals := own_totals(posterior, groups["prior"], built)) is not None:
+        reference = reference_levels(options.reference, built.design)
         found["total_effects"] = stored_totals(totals, built, reference)
-    assumed = assumed_spillover(
-        draws, built, options.reference, level, options.items,
-        stream(options.seed, "assumed spillover"), options.population,
-    )  # fmt: skip
-    if assumed is not None:
-        found[ASSUMED] = assumed
     return found
 
 

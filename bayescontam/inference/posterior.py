@@ -73,7 +73,8 @@ class Draws:
     # (draw, 1); see `bayescontam.inference.posterior`
     place: NDArray[np.integer[Any]] | None = None
     offset: FloatArray | None = None
-    # dims (draw, item): how many items of the table an item stands for, if not itself
+    # dims (draw, item), of what estimands average over (draw, response): how many items of the
+    # table an item stands for, if not itself
     tally: FloatArray | None = None
     # dims (draw, model × benchmark); see `bayescontam.model.effects`
     psi: FloatArray | None = None
@@ -239,6 +240,20 @@ def choose(
                 low = middle + 1
         chosen[i] = low
     return chosen
+
+
+@numba.njit(cache=True, boundscheck=False, nogil=True)
+def add_up(
+    tally: NDArray[np.float64],
+    level: NDArray[np.int64],
+    place: NDArray[np.integer[Any]],
+    basis: NDArray[np.float64],
+) -> None:
+    """Add items' weights of their levels to where their difficulties lie, dims (level, node)."""
+    # Ten times as fast as `numpy.bincount`, which needs all positions as one array.
+    for i in range(len(place)):
+        for k in range(level.shape[1]):
+            tally[level[i, k], place[i]] += basis[i, k]
 
 
 @numba.njit(cache=True, boundscheck=False, nogil=True)
@@ -486,15 +501,15 @@ def count_by_level(
     if lattice is None or draws.place is None or draws.offset is None:
         return draws
     at = lattice.nodes
-    levels, tally = lattice.level * len(at), np.empty((len(draws), len(lattice.trials) * len(at)))
-    for d, (row, place) in enumerate(zip(tally, draws.place, strict=True)):
-        of = (levels + place[:, None]).ravel()
+    tally = np.zeros((len(draws), len(lattice.trials), len(at)))
+    for d, place in enumerate(draws.place):
         basis = lattice.basis
         if draws.node is not None:
             basis = basis[np.arange(len(basis)), draws.node[d]]
         if weights is not None:
             basis = basis * weights[d][:, None]
-        row[:] = np.bincount(of, basis.ravel(), minlength=tally.shape[1])
+        add_up(tally[d], lattice.level, place, basis)
+    tally = tally.reshape(len(draws), -1)
     scale = _scale(draws, lattice, lattice.design.benchmark_of_item)
     delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(tally.shape)
     return replace(draws, delta=delta, tally=tally, place=None, offset=None)

@@ -12,7 +12,10 @@ def taken(values: Any, at: IntArray) -> Any:
     """Return values at positions along their last axis, (…, n) to (…, *positions)."""
     # PyTensor 3.3 looks at each element of an array that indexes, whether it is true or false: two
     # seconds of the processor for a million responses and each effect. Not at those of a constant.
-    return values[..., at if isinstance(values, np.ndarray) else pt.constant(at)]
+    # `numpy.take` is up to three times as fast as indexing by an array.
+    if isinstance(values, np.ndarray):
+        return values.take(at, axis=-1)
+    return values[..., pt.constant(at)]
 
 
 def rows_of(values: Any, at: IntArray) -> Any:

@@ -1,5 +1,7 @@
 """Item fit: wrong keys are found where they were planted, and nothing where none was."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,12 +12,12 @@ from scipy.stats import binom, chi2, kstest
 from bayescontam.data.responses import Responses
 from bayescontam.inference.item_fit import (
     Answers,
+    ComparedModels,
     ModelScores,
     item_fit,
     item_sentences,
     item_table,
     score_items,
-    score_models,
 )
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
@@ -23,6 +25,19 @@ from bayescontam.specs.registry import load_model
 from tests.support.given_fits import changed
 
 DRAWS = 40
+
+
+def compared(answers: Answers, model: np.ndarray, models: int) -> ModelScores:
+    """Return the comparison of models by draws that are added in two parts."""
+    added = ComparedModels(model, models)
+    half = len(answers.log_odds) // 2
+    of_draws = ("log_odds", "ability", "difficulty_sd")
+    for part in (slice(half), slice(half, None)):
+        some = {name: getattr(answers, name)[part] for name in of_draws}
+        added.add(replace(answers, **some))
+    return added.scores()
+
+
 ITEMS, WRONG = 200, 10
 
 
@@ -223,7 +238,7 @@ def differences(
         np.arange(count) * models, correct.ravel(), np.ones(len(item)), ability[:, model],
         ability[:, model], np.full(len(item), guess), None, np.ones((200, count)),
     )  # fmt: skip
-    return score_models([answers], model, models)
+    return compared(answers, model, models)
 
 
 @pytest.mark.parametrize("kind", [(4, 10, 0.0), (4, 40, 0.25), (12, 20, 0.0), (40, 10, 0.0)])
@@ -283,7 +298,7 @@ def test_models_of_equal_ability_are_compared_by_cochrans_q() -> None:
         np.arange(len(correct)) * models, correct.ravel(), np.ones(len(item)), ability, ability,
         np.zeros(len(item)), None, np.ones((3, len(correct))),
     )  # fmt: skip
-    scores = score_models([answers], model, models)
+    scores = compared(answers, model, models)
     solved, of_item = correct.sum(axis=0), correct.sum(axis=1)
     q = models * (models - 1) * ((solved - solved.mean()) ** 2).sum()
     q /= (of_item * (models - of_item)).sum()
