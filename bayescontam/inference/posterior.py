@@ -247,7 +247,7 @@ def add_up(
     tally: NDArray[np.float64],
     level: NDArray[np.int64],
     place: NDArray[np.integer[Any]],
-    basis: NDArray[np.float64],
+    basis: NDArray[np.floating[Any]],
 ) -> None:
     """Add items' weights of their levels to where their difficulties lie, dims (level, node)."""
     # Ten times as fast as `numpy.bincount`, which needs all positions as one array.
@@ -509,10 +509,10 @@ def count_by_level(
         if weights is not None:
             basis = basis * weights[d][:, None]
         add_up(tally[d], lattice.level, place, basis)
-    tally = tally.reshape(len(draws), -1)
     scale = _scale(draws, lattice, lattice.design.benchmark_of_item)
-    delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(tally.shape)
-    return replace(draws, delta=delta, tally=tally, place=None, offset=None)
+    delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(len(draws), -1)
+    counted = tally.reshape(delta.shape)
+    return replace(draws, delta=delta, tally=counted, place=None, offset=None)
 
 
 @dataclass(frozen=True, eq=False)
