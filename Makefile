@@ -23,13 +23,17 @@ SET_UP_FAILED := { echo "Set-up failed, see above. Once the cause is fixed, run 
 # Runs under any Python, so that an old one can say its version.
 SHOW_VERSION := import sys; print("%d.%d.%d" % sys.version_info[:3]); sys.exit(sys.version_info < (3, 12))
 
-.PHONY: help demo test lint bench docs clean
+# The tables of docs/reference/performance.md that one hour measures.
+SPEED := first_fit sampling many scale peers compiling report
+
+.PHONY: help demo test lint bench bench-all docs clean
 
 help:
 	@echo "make demo   run an example and write its report to demo/"
 	@echo "make test   run the tests"
 	@echo "make lint   check style, format and types"
-	@echo "make bench  run the benchmarks (folder benchmarks)"
+	@echo "make bench  measure the speed of fits beside others' (about an hour)"
+	@echo "make bench-all  run all benchmarks: speed, recovery, published figures (a day or more)"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make clean  remove what the above wrote (.venv stays)"
 	@echo
@@ -52,6 +56,9 @@ lint: $(DEV)
 	$(BIN)/mypy
 
 bench: $(BENCH)
+	@$(BIN)/python -m pytest $(SPEED:%=benchmarks/test_%.py) -k "not same_posterior" -s -n 0
+
+bench-all: $(BENCH)
 	@$(BIN)/python -m pytest benchmarks -s -n 0
 
 docs: $(DOCS)

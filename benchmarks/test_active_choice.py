@@ -1,6 +1,6 @@
 """Pairs that inform most against pairs chosen at random: width of the interval of prevalence.
 
-Run by ``make bench``, and with few scans by the tests of ``evidence``. Curves are drawn from the
+By ``make bench-all``, and with few scans by the tests of ``evidence``. Curves are drawn from the
 prior, scans and verdicts from the curve. Posteriors are populations of draws that are weighted,
 resampled and moved whenever verdicts arrive (Chopin 2002, doi:10.1093/biomet/89.3.539), with a
 likelihood written here anew: nothing is compiled.

@@ -1,4 +1,4 @@
-"""Curves over the prior location of kappa against refits there. Run by ``make bench``."""
+"""Curves over the prior location of kappa against refits there. Run by ``make bench-all``."""
 
 from functools import cache
 

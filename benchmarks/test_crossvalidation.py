@@ -1,4 +1,4 @@
-"""Cross-validation by fits made again. Run by ``make bench``."""
+"""Cross-validation by fits made again. Run by ``make bench-all``."""
 
 from functools import cache
 

@@ -1,6 +1,6 @@
 """Recovery of the curve and of judges' errors from simulated judgements.
 
-Run by ``make bench``, and with few data sets by the tests of ``evidence``. Parameters are
+Run by ``make bench-all``, and with few data sets by the tests of ``evidence``. Parameters are
 drawn from the prior and judgements from the model that is fitted, compiled once.
 """
 

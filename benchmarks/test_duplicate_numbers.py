@@ -1,6 +1,6 @@
 """How many duplicates there are: is the interval of that sum right, with forty judged pairs?
 
-Run by ``make bench``; some twenty minutes on two cores. Twice: where curves come from their
+Run by ``make bench-all``; some twenty minutes on two cores. Twice: where curves come from their
 prior, so that ranks of true numbers among draws are uniform if all from the judgements to the
 sum is right; and where the truth is known, on the shared texts, over choices of pairs.
 """

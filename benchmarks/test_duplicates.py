@@ -1,6 +1,6 @@
 """Known duplicates: how many a scan finds, and how well scores show who has one.
 
-Run by ``make bench``, on the shared texts: tasks of which half have duplicates in the corpus.
+Run by ``make bench-all``, on the shared texts: tasks of which half have duplicates in the corpus.
 """
 
 from pathlib import Path

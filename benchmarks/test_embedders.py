@@ -1,6 +1,6 @@
 """What the embedders that come in packages find of known duplicates, and how fast they embed.
 
-Run by ``make bench``: the shared programming tasks, half of which have duplicates in the shared
+Run by ``make bench-all``: the shared programming tasks, half of which have duplicates in the shared
 corpus, most of them in other words. Each document is one text, cut at 254 tokens for all.
 """
 

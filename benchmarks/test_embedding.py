@@ -1,6 +1,6 @@
 """Time to embed real texts with all-MiniLM-L6-v2, against ``SentenceTransformer.encode``.
 
-Run by ``make bench``. Texts are chunks of 50 to 254 tokens of the shared corpus, which repeats
+Run by ``make bench-all``. Texts are chunks of 50 to 254 tokens of the shared corpus, which repeats
 none of them; a second set repeats one text in ten, which is an assumption about corpora and no
 measurement. Both contestants compute in fp32 and return vectors of unit length; encode has its
 defaults. They take turns in one process, loading and a first call are not timed, and the best

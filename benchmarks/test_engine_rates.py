@@ -1,6 +1,6 @@
 """Seconds and ESS of a simulation, ranks included: the engines of studies, and simuk.
 
-Run by ``make bench``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes two to
+Run by ``make bench-all``; with its 200 replicates (``BAYESCONTAM_REPLICATES``) it takes two to
 five hours on one core, nearly all of them simuk's. ``BAYESCONTAM_KEEP`` names a folder in
 which each contestant's figures are stored, so that an interrupted run of the same code is
 resumed. One model for all: `hierarchical`, 8 models × 50 items. Each contestant has a process and a

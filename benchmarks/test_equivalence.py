@@ -1,6 +1,6 @@
 """How often statements against a margin are wrong, where the truth is at the margin and elsewhere.
 
-Run by ``make bench``. Two models with so many items each, their accuracies with posteriors of
+Run by ``make bench-all``. Two models with so many items each, their accuracies with posteriors of
 counts; and ten models drawn together by a hierarchical posterior, one of which is worse.
 """
 

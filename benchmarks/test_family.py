@@ -1,6 +1,6 @@
 """Recovery by the model specs whose fits take longest: bends, discriminations, spillover.
 
-Run by ``make bench``.
+Run by ``make bench-all``.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Known truth is recovered where contamination is hidden, at default settings.
 
-Run by ``make bench``; three fits of up to two minutes.
+Run by ``make bench-all``; three fits of up to two minutes.
 """
 
 import pytest

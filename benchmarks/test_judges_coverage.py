@@ -1,6 +1,6 @@
 """Prevalence by judges that scale: do its 95 % intervals hold the truth in 95 % of scans?
 
-Run by ``make bench``, or one design at a time (``-k verbatim``). Curves, judges and kinds come
+Run by ``make bench-all``, or one design at a time (``-k verbatim``). Curves, judges and kinds come
 from their priors, over which Bayesian intervals are calibrated: for one fixed truth no coverage
 is promised. Cosines are fixed, truth and verdicts are drawn anew for each of the scans, and
 prevalence is computed from the fit as the package computes it for a scan.

@@ -1,6 +1,6 @@
 """A scan that is killed ten times, in every stage, finds what an uninterrupted one does.
 
-Run by ``make bench``; takes about two minutes.
+Run by ``make bench-all``; takes about two minutes.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """Item difficulties integrated out, against long runs in which they are sampled.
 
-Run by ``make bench``. Three tables: two parts of the real responses and one simulated. Means of
+Run by ``make bench-all``. Five tables: two parts of the real responses and three simulated, two of
+these with contamination that is not known. Means of
 all estimands must agree within 0.1 posterior standard deviations beyond what the Monte Carlo
 errors of both runs explain, and standard deviations within 10 %.
 """
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 
 import bayescontam
+from tests.support.latent_responses import simulated
 from tests.support.real_data import shared
 from tests.support.simulated_responses import simulate
 
@@ -30,20 +32,32 @@ def real(benchmarks: list[str], models: int, items: int) -> pd.DataFrame:
     return table.merge(kept)
 
 
-TABLES: dict[str, Callable[[], pd.DataFrame]] = {
-    "GSM8K and MATH": lambda: real(["GSM8K", "MATH"], 6, 200),
-    "three benchmarks": lambda: real(["BBH", "HumanEval", "TheoremQA"], 5, 150),
-    "simulated": lambda: simulate(seed=3, models=6, items=200).responses,
+TABLES: dict[str, tuple[str, Callable[[], pd.DataFrame]]] = {
+    "GSM8K and MATH": ("hierarchical", lambda: real(["GSM8K", "MATH"], 6, 200)),
+    "three benchmarks": (
+        "hierarchical",
+        lambda: real(["BBH", "HumanEval", "TheoremQA"], 5, 150),
+    ),
+    "simulated": ("hierarchical", lambda: simulate(seed=3, models=6, items=200).responses),
+    "duplicated or not": (
+        "latent_duplicate",
+        lambda: simulated(3, "latent_duplicate", items=120).table,
+    ),
+    "contamination within a deviation": (
+        "noisy_covariate",
+        lambda: simulated(3, "noisy_covariate", items=120).table,
+    ),
 }
 
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", TABLES)
 def test_estimands_are_those_of_long_runs(name: str) -> None:
-    table = TABLES[name]()
+    spec, make = TABLES[name]
+    table = make()
     index = ["model", "benchmark", "quantity"]
     reported = {
-        way: bayescontam.fit(table, "hierarchical", difficulties=way, **LONG)
+        way: bayescontam.fit(table, spec, difficulties=way, **LONG)
         for way in ("marginalised", "sampled")
     }
     ours, long = (fit.estimands().set_index(index) for fit in reported.values())

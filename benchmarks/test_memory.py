@@ -1,6 +1,6 @@
 """Memory of a scan: the peak must not grow with the corpus.
 
-Run by ``make bench``. Scans ready vectors on disk, ten times as many the second time, each in
+Run by ``make bench-all``. Scans ready vectors on disk, ten times as many the second time, each in
 a process of its own, and prints both peaks. Needs 8 GB of disk for some minutes.
 """
 

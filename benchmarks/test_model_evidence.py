@@ -1,6 +1,6 @@
 """P(contaminated) from scores of models: simulation-based calibration, and the whole way.
 
-Run by ``make bench``, and with few data sets by the tests of ``evidence``. Parameters are drawn
+Run by ``make bench-all``, and with few data sets by the tests of ``evidence``. Parameters are drawn
 from the prior and scores from the model that is fitted, compiled once; then scores come from
 other distributions than the fitted ones, and accuracies with a boost from what was seen.
 """

@@ -1,6 +1,6 @@
 """Planned widths against fits: several designs, simulated and sampled by brute force.
 
-Run by ``make bench``. Each model is compiled once and fitted to all data sets.
+Run by ``make bench-all``. Each model is compiled once and fitted to all data sets.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Contamination of tasks whose duplicates are known, with and without judgements.
 
-Run by ``make bench``, on the shared texts; takes some minutes.
+Run by ``make bench-all``, on the shared texts; takes some minutes.
 """
 
 import pandas as pd

@@ -1,6 +1,6 @@
 """What plugging the mean in costs: bias and coverage where contamination is not known.
 
-Run by ``make bench``. Responses are simulated from ``latent_duplicate``, its parameters from
+Run by ``make bench-all``. Responses are simulated from ``latent_duplicate``, its parameters from
 their priors but for the mean slope, which is set; the covariates hold only probabilities.
 Each model spec is compiled once and fitted to all data sets.
 """

@@ -1,6 +1,6 @@
 """Prevalence on texts with known duplicates, with and without the verdicts of a trained judge.
 
-Run by ``make bench``. A judge learns from 300 simulated verdicts, judges every pair, and is given
+By ``make bench-all``. A judge learns from 300 simulated verdicts, judges every pair, and is given
 to the curve as a predictor, as docs/explanation/curve.md has it.
 """
 

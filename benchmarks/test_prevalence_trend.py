@@ -1,6 +1,6 @@
 """Trends of duplicates on a column: do intervals hold the truth, where items are uncertain?
 
-Run by ``make bench``, or by itself; a minute on one core. Evidence on the items is simulated, of
+By ``make bench-all``, or by itself; a minute on one core. Evidence on the items is simulated, of
 three qualities, and the curve is known up to an error that all items share. Beside it stands what
 one might do instead: draw which items have duplicates, regress what was drawn, and add the
 variances within and between draws (Rubin 1987, doi:10.1002/9780470316696).

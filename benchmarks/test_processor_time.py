@@ -1,6 +1,6 @@
 """Exact search on one thread, by processor time: it depends less on what else the machine does.
 
-Run by ``make bench``; the contestants are those of ``test_search``.
+Run by ``make bench-all``; the contestants are those of ``test_search``.
 """
 
 import time

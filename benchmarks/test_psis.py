@@ -1,6 +1,6 @@
 """Time to smooth the importance weights of many responses, against ArviZ's ``psislw``.
 
-Run by ``make bench``. Both compute in one process and take turns; the best of five rounds counts.
+By ``make bench-all``. Both compute in one process and take turns; the best of five rounds counts.
 """
 
 from time import process_time

@@ -1,4 +1,4 @@
-"""Published figures of ConceptARC and LiveCodeBench, from real data. Run by ``make bench``."""
+"""Published figures of ConceptARC and LiveCodeBench, from real data. Run by ``make bench-all``."""
 
 import numpy as np
 import pandas as pd

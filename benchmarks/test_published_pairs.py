@@ -2,7 +2,7 @@
 
 They try out the fit and calibrate nothing: the pairs were not chosen by cosine, 86 of 100
 are duplicates, and many corpus texts of MBPP are no more than a link, so that their cosines
-with another embedder are near zero. Run by ``make bench``.
+with another embedder are near zero. Run by ``make bench-all``.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Known truth is recovered: repeated trials, guessing. Run by ``make bench``; fits of a minute."""
+"""Known truth is recovered: repeated trials, guessing. By ``make bench-all``; fits of a minute."""
 
 import pytest
 

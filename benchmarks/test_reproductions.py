@@ -1,6 +1,6 @@
 """Reproductions by simulation at their default size, and a small one with trained models.
 
-Run by ``make bench``.
+Run by ``make bench-all``.
 """
 
 import time

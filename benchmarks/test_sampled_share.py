@@ -1,6 +1,6 @@
 """Whether covariates are as unsure as they say where a small share of a corpus was scanned.
 
-Run by ``make bench``: from simulated corpora over judgements and the curve to covariates.
+Run by ``make bench-all``: from simulated corpora over judgements and the curve to covariates.
 """
 
 import os

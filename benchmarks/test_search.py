@@ -1,6 +1,6 @@
 """Exact search: time of top-100, histogram and tail sample, and of top-100 alone, against others.
 
-Run by ``make bench``. All use all cores. Runs take turns, and medians are compared, so that
+Run by ``make bench-all``. All use all cores. Runs take turns, and medians are compared, so that
 whatever else the machine does falls on everyone.
 """
 

@@ -1,6 +1,6 @@
 """Boards on which models answered different items: ranks and intervals, before and after.
 
-Run by ``make bench``; 400 fits, about half an hour on two cores.
+Run by ``make bench-all``; 400 fits, about half an hour on two cores.
 """
 
 import os

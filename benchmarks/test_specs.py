@@ -1,6 +1,6 @@
 """Every shipped model spec recovers known truth, and samples without divergences at three sizes.
 
-Run by ``make bench``; takes about three hours on one core. With ``BAYESCONTAM_SPECS`` a folder,
+Run by ``make bench-all``; takes about three hours on one core. With ``BAYESCONTAM_SPECS`` a folder,
 finished data sets are stored there, and a rerun goes on where it was.
 
 Recovery: parameters and responses are drawn from the model spec's own prior, so that 95 %

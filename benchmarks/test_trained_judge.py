@@ -1,6 +1,6 @@
 """Judges that cost nothing a pair: what they find on planted duplicates, and how fast they are.
 
-Run by ``make bench``; takes some minutes.
+Run by ``make bench-all``; takes some minutes.
 """
 
 import json

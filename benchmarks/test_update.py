@@ -1,4 +1,4 @@
-"""Updates against joint fits, of models left out of tables. Run by ``make bench``.
+"""Updates against joint fits, of models left out of tables. Run by ``make bench-all``.
 
 Of real tables at default settings; of simulated ones with fewer draws. Each uses as many cores
 as there are, up to four.

@@ -1,6 +1,6 @@
 """Fits that are wrong on purpose are caught by the tests that the right one passes.
 
-Run by ``make bench``: the shipped study `wrong`, some seconds of compiling and about one
+Run by ``make bench-all``: the shipped study `wrong`, some seconds of compiling and about one
 for each replicate. BAYESCONTAM_REPLICATES sets how many.
 """
 

@@ -193,7 +193,7 @@ def test_nothing_to_learn(tmp_path: Path) -> None:
 
 
 def test_chosen_verdicts_narrow_intervals_more_than_random_ones() -> None:
-    """Of ``make bench`` two scans; with this seed, so that it cannot fail by chance."""
+    """Of ``make bench-all`` two scans; with this seed, so that it cannot fail by chance."""
     table = compare(range(2), seed=3, last=60)
     width = table[table["verdicts"] == 60].groupby("way")["width"].mean()
     assert width["active"] < width["random"]
