@@ -1,11 +1,12 @@
 """Item difficulties integrated out, against long runs in which they are sampled.
 
 Run by ``make bench-all``. Five tables: two parts of the real responses and three simulated, two of
-these with contamination that is not known. Means of
-all estimands must agree within 0.1 posterior standard deviations beyond what the Monte Carlo
-errors of both runs explain, and standard deviations within 10 %.
+these with contamination that is not known. Means of all estimands must agree
+within 0.1 posterior standard deviations beyond what the Monte Carlo errors of both runs explain,
+and standard deviations within 10 %.
 """
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,6 +14,11 @@ import pandas as pd
 import pytest
 
 import bayescontam
+from bayescontam.data.responses import Responses
+from bayescontam.inference.compiling import compile_model
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_model
+from tests.support.compiled_model import density_of
 from tests.support.latent_responses import simulated
 from tests.support.real_data import shared
 from tests.support.simulated_responses import simulate
@@ -75,3 +81,32 @@ def test_estimands_are_those_of_long_runs(name: str) -> None:
     )
     assert (shift < 0.1 + 3 * noise).all()
     assert ratio.between(0.9, 1.1).all()
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("spec", ["latent_duplicate", "noisy_covariate"])
+def test_a_gradient_where_contamination_is_uncertain(spec: str) -> None:
+    """Half a million real responses, with probabilities and deviations drawn for each item."""
+    table = pd.read_parquet(shared("llm_benchmarks.parquet")).astype(
+        {"model": str, "benchmark": str, "item": str}
+    )
+    items = table[["benchmark", "item"]].drop_duplicates()
+    p = np.random.default_rng(0).beta(0.5, 1.0, len(items))
+    items = items.assign(
+        p_duplicate=p, contamination=p, contamination_sd=0.5 * np.sqrt(p * (1 - p))
+    )
+    responses, found = Responses.from_frame(table.merge(items)), {}
+    for way in ("marginalised", "sampled"):
+        compiled = compile_model(build(load_model(spec), responses, way).model)
+        at, density = np.random.default_rng(1).normal(0, 0.1, compiled.n_dim), density_of(compiled)
+        times = []
+        for _ in range(31):
+            start = time.perf_counter()
+            density(at)
+            times.append(time.perf_counter() - start)
+        found[way] = compiled.n_dim, float(np.median(times[1:]))
+    ratio = found["sampled"][1] / found["marginalised"][1]
+    print(f"\n{spec}, {len(responses.frame):,} responses:", end=" ")
+    print(", ".join(f"{way} {n:,} parameters, {s * 1e3:.1f} ms" for way, (n, s) in found.items()))
+    print(f"a gradient with sampled difficulties takes {ratio:.1f} times as long")
+    assert ratio > 1

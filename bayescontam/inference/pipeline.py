@@ -269,9 +269,12 @@ def _results(jobs: Mapping[str, Callable[[], Any]], cores: int) -> dict[str, Any
     # In threads: of large tables nearly all of the time is spent in NumPy, which lets others run.
     if cores == 1:
         return {name: job() for name, job in jobs.items()}
-    with ThreadPoolExecutor(cores) as pool:
+    pool = ThreadPoolExecutor(cores)
+    try:
         started = {name: pool.submit(job) for name, job in jobs.items()}
         return {name: each.result() for name, each in started.items()}
+    finally:
+        pool.shutdown(cancel_futures=True)  # of which some wait, where one failed or on Ctrl-C
 
 
 def _of_slopes(
