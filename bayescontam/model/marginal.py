@@ -19,7 +19,7 @@ from bayescontam.model.likelihood import log_choose, log_sum
 from bayescontam.model.measurement_error import unsure_log_weights
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
-from bayescontam.model.products import rows_of, taken
+from bayescontam.model.products import taken, taken_rows
 from bayescontam.model.quadrature import log_weights
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
@@ -77,7 +77,7 @@ class Mixture:
         density at each contamination, (item, node), for PyMC and for NumPy alike.
         """
         first, last = (
-            (rows_of(level, at) * self.answers).sum(axis=-1)[:, None] for at in self.ends.T
+            (taken_rows(level, at) * self.answers).sum(axis=-1)[:, None] for at in self.ends.T
         )
         return first + (last - first) * self.along + inner
 

@@ -18,7 +18,7 @@ def taken(values: Any, at: IntArray) -> Any:
     return values[..., pt.constant(at)]
 
 
-def rows_of(values: Any, at: IntArray) -> Any:
+def taken_rows(values: Any, at: IntArray) -> Any:
     """Return rows of a matrix at positions along its first axis, (n, …) to (position, …)."""
     return values[at if isinstance(values, np.ndarray) else pt.constant(at)]
 
