@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.special import betainc, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.posterior import Draws, chances_of, node_probabilities
+from bayescontam.inference.posterior import Draws, log_chances_of, node_probabilities
 from bayescontam.inference.sensitivity import top_level
 from bayescontam.inference.summary import convergence
 from bayescontam.model.build import COORDINATES, BuiltModel, in_words
@@ -339,18 +339,21 @@ def integration_errors(draws: Draws, lattice: Lattice, rng: np.random.Generator)
     finer = np.linspace(z[0], z[-1], 2 * len(z) - 1)
     errors = []
     for d in range(len(draws)):
-        draw, chances = draws[d : d + 1], None
+        draw, log_chances = draws[d : d + 1], None
         if lattice.mixture is not None:
-            chances = chances_of(draw, lattice)[items]
-        coarse = _log_density(draw, lattice, z, items, answers, chances)
-        own = _log_density(draw, exact, finer, np.arange(count), answers, chances)
+            log_chances = log_chances_of(draw, lattice)[items]
+        coarse = _log_density(draw, lattice, z, items, answers, log_chances)
+        own = _log_density(draw, exact, finer, np.arange(count), answers, log_chances)
         errors.append(coarse - own)
     scaled: FloatArray = np.sum(errors, axis=1) * len(lattice.total) / count
     return scaled
 
 
 def _item_by_item(lattice: Lattice, items: IntArray) -> tuple[Lattice, FloatArray]:
-    """Return a lattice of some items, each at levels of its own, and answers, (item, model)."""
+    """Return a lattice of some items, each at levels of its own, and answers, (item, model).
+
+    Of the lattice there are log-odds at levels and their weights, no sums over items.
+    """
     whole, nearest = lattice.table, lattice.level[items, 0]
     answers, number = np.zeros((len(items), len(whole.models))), np.full(len(whole.items), -1)
     number[items] = np.arange(len(items))
@@ -371,7 +374,7 @@ def _item_by_item(lattice: Lattice, items: IntArray) -> tuple[Lattice, FloatArra
     basis = np.broadcast_to(np.eye(count), (len(items), count, count))
     if lattice.mixture is None:
         basis = basis[:, 0]
-    total, correct = lattice.total[items], answers[like]
+    total, correct = lattice.total[items], np.zeros(trials.shape)
     return Lattice(whole, made, group, group * count, basis, total, trials, correct), answers
 
 
@@ -381,7 +384,7 @@ def _log_density(
     z: FloatArray,
     items: IntArray,
     answers: FloatArray,
-    chances: FloatArray | None,
+    log_chances: FloatArray | None,
 ) -> FloatArray:
     """Return the log density of the answers to some items, difficulty integrated out."""
     level, added, normaliser = node_probabilities(draw, lattice, z)
@@ -390,10 +393,10 @@ def _log_density(
     at_level = logsumexp(joint - normaliser[own] + log_weights(z), axis=-1)
     at_level += (level[own] * answers[:, None]).sum(axis=-1)
     result: FloatArray
-    if chances is None:
+    if log_chances is None:
         result = (basis * at_level).sum(axis=1)
     else:
-        result = logsumexp((basis * at_level[:, None]).sum(axis=-1) + chances, axis=1)
+        result = logsumexp((basis * at_level[:, None]).sum(axis=-1) + log_chances, axis=1)
     return result
 
 

@@ -306,7 +306,8 @@ class ComparedModels:
     def __init__(self, model: IntArray, n_models: int) -> None:
         self._model, self._n_models = model, n_models  # model: of each response
         self._each: list[FloatArray] = []  # correct answers expected of models, draw by draw
-        self._own, self._answers = np.zeros(len(model)), list[Answers]()
+        self._own = np.zeros(len(model))
+        self._last: Answers | None = None  # of which what is the same for all draws is used
 
     def add(self, answers: Answers) -> None:
         """Add some draws of the answers to the items."""
@@ -315,11 +316,12 @@ class ComparedModels:
             np.bincount(self._model, row, self._n_models) for row in answers.trials * mean
         ]
         self._own += (answers.trials**2 * mean * (1 - mean) / trials).sum(axis=0)
-        self._answers = [answers]  # of which what is the same for all draws is used
+        self._last = answers
 
     def scores(self) -> ModelScores:
         """Compare the models."""
-        (answers,), model, n_models = self._answers, self._model, self._n_models
+        answers, model, n_models = self._last, self._model, self._n_models
+        assert answers is not None
         # Given their sum, k answers of equal probability vary by k / (k - 1) of what the
         # projection of independent ones leaves.
         own = self._own * answers.spread_out(answers.sizes / np.maximum(answers.sizes - 1, 1))
@@ -431,14 +433,14 @@ def _differences(
     for part in draws.chunks(design, _AT_ONCE):
         answers = _answers(part, built, order, starts, lifted=False)
         clean[order] += answers.log_odds.sum(axis=0) / len(draws)
-        for b, models in compared.items():
-            models.add(answers.of_items(chosen[b]))
+        for b, comparison in compared.items():
+            comparison.add(answers.of_items(chosen[b]))
     count, total = (np.bincount(cell, each, np.prod(shape)) for each in (None, clean))
     ability = np.divide(total, count, where=count > 0, out=np.full(len(count), np.nan))
     scores = np.full((3, *shape), np.nan)
     p_value = np.full(shape[1], np.nan)
-    for b, models in compared.items():
-        found = models.scores()
+    for b, comparison in compared.items():
+        found = comparison.scores()
         scores[:, :, b], p_value[b] = found[:3], found.p_value
     names = ("solved_contaminated", "expected_contaminated", "difference_z")
     return {

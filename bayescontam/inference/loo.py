@@ -13,7 +13,12 @@ from arviz_stats.utils import ELPDDataLOO
 from scipy.special import expit, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.posterior import CHUNK, Draws, node_probabilities
+from bayescontam.inference.posterior import (
+    CHUNK,
+    Draws,
+    joint_log_density,
+    node_probabilities,
+)
 from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.inference.psis import GOOD_K, psis_weights
 from bayescontam.model.build import BuiltModel
@@ -206,6 +211,8 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
         joint += together
         parts.append(_left_out(density, *predictive.replicated(rows, center, rng), rng))
         order.append(rows)
+    if built.lattice is not None:  # not that given the difficulties that were drawn
+        joint = np.array([joint_log_density(draws[d : d + 1], built.lattice) for d in chosen])
     back = np.argsort(np.concatenate(order))
     columns = {name: np.concatenate([p[name] for p in parts])[back] for name in parts[0]}
     data = {name: ("response", values) for name, values in columns.items()}

@@ -210,10 +210,10 @@ def _judged(
     chosen = options.reference, options.items
     prior, parameters = models.prior(built, seed)
     before = estimands(prior, built, (1, len(prior)), *chosen, stream(seed, "prior population"))
-    many = options.population
+    sampled = options.population
     jobs: dict[str, Callable[[], Any]] = {
         "estimands": lambda: estimands(
-            draws, built, shape, *chosen, stream(seed, "population"), many
+            draws, built, shape, *chosen, stream(seed, "population"), sampled
         ),
         "loo": lambda: leave_one_out(draws, built, stream(seed, "loo")),
         "item_fit": lambda: item_fit(draws, built),
@@ -226,11 +226,11 @@ def _judged(
         jobs |= {
             "own": lambda: own_slopes(draws, built, prior_sd),
             "curves": lambda: dose_response(
-                draws, built, level, items, stream(seed, "curves"), many
+                draws, built, level, items, stream(seed, "curves"), sampled
             ),
             ASSUMED: lambda: assumed_spillover(
                 draws, built, options.reference, level, items,
-                stream(seed, "assumed spillover"), many,
+                stream(seed, "assumed spillover"), sampled,
             ),
         }  # fmt: skip
     found = _results(jobs, cores if len(built.design) >= LARGE else 1)

@@ -18,7 +18,7 @@ from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
 from bayescontam.model.guessing import guess_priors
-from bayescontam.model.marginal import IMPOSSIBLE, Lattice, predictor_at_levels
+from bayescontam.model.marginal import Lattice, predictor_at_levels
 from bayescontam.model.measurement_error import in_trials
 from bayescontam.model.predictor import (
     Effects,
@@ -27,7 +27,7 @@ from bayescontam.model.predictor import (
     response_slopes,
 )
 from bayescontam.model.priors import SMALLEST
-from bayescontam.model.quadrature import normal_trapezoid
+from bayescontam.model.quadrature import log_weights, normal_trapezoid
 from bayescontam.model.transforms import rough_logits
 from bayescontam.specs.model import ModelSpec
 
@@ -431,15 +431,31 @@ def mixed_densities(
     """
     assert lattice.mixture is not None
     density = lattice.mixture.log_likelihood(level, lattice.at_values(of_class))
-    result: FloatArray = chances_of(draw, lattice) + density
+    result: FloatArray = log_chances_of(draw, lattice) + density
     return result
 
 
-def chances_of(draw: Draws, lattice: Lattice) -> FloatArray:
+def log_chances_of(draw: Draws, lattice: Lattice) -> FloatArray:
     """Return log probabilities of contaminations that are not known in one draw, (item, node)."""
     table = lattice.table
     assert table.exposure is not None
-    return np.maximum(table.exposure.weights(draw.p_shift, table.benchmark)[0], IMPOSSIBLE)
+    log_chances: FloatArray = table.exposure.weights(draw.p_shift, table.benchmark)[0]
+    return log_chances
+
+
+def joint_log_density(draw: Draws, lattice: Lattice) -> float:
+    """Return the log density of all responses in one draw, difficulties integrated out.
+
+    So are contaminations that are not known; binomial coefficients are left out.
+    """
+    z = lattice.nodes
+    level, added, normaliser = node_probabilities(draw, lattice, z)
+    own, total, count = lattice.classes
+    each = (total * added[own])[:, None] * z - normaliser[own] + log_weights(z)
+    of_class = logsumexp(each, axis=1)
+    if lattice.mixture is not None:
+        return float(logsumexp(mixed_densities(draw, lattice, level, of_class), axis=1).sum())
+    return float(count @ of_class + (lattice.correct * level).sum())
 
 
 def node_probabilities(
@@ -487,10 +503,9 @@ def representative_items(built: BuiltModel) -> BuiltModel:
         return built
     made, models = lattice.design, len(lattice.design.models)
     like = np.repeat(np.arange(len(made.items)), len(lattice.nodes))
-    first = like * models
-    level = None if made.contamination is None else made.contamination[first]
+    level = None if made.contamination is None else made.item_contamination[like]
     answered = made.weight.reshape(-1, models)[like]
-    design = made.on_grid(made.unit[first], level, answered, like)
+    design = made.on_grid(made.unit[like * models], level, answered, like)
     return replace(built, design=design)
 
 
@@ -532,11 +547,11 @@ def draw_contamination(
         return draws, None
     parts, first, second = [], np.zeros(len(exposure)), np.zeros(len(exposure))
     for part in draws.chunks(built.design):
-        whole = expand_to_items(part, built.lattice)
-        log_weights = _log_weights(whole, built, exposure, responses)
-        found = replace(part, node=draw_nodes(log_weights, rng))
+        expanded = expand_to_items(part, built.lattice)
+        log_chances = _log_chances(expanded, built, exposure, responses)
+        found = replace(part, node=draw_nodes(log_chances, rng))
         parts.append(_at_mean(found, built, exposure))
-        weights = np.exp(log_weights)
+        weights = np.exp(log_chances)
         # About the mean, so that a small variance is not lost in rounding.
         first += (weights * exposure.offsets).sum(axis=(0, 2))
         second += (weights * exposure.offsets**2).sum(axis=(0, 2))
@@ -549,7 +564,7 @@ def draw_contamination(
     return replace(draws, node=node, eta=np.concatenate(eta) if eta else None), moments
 
 
-def _log_weights(
+def _log_chances(
     draws: Draws, built: BuiltModel, exposure: Exposure, responses: bool
 ) -> FloatArray:
     """Return log probabilities of nodes given a draw, dims (draw, group, node)."""

@@ -111,7 +111,9 @@ class CompiledModels:
     def prior(self, built: BuiltModel, seed: int) -> tuple[Draws, xr.Dataset]:
         """Return effects and parameters drawn from the prior, dims (chain, draw, …)."""
         last = self._prior
-        if last is None or last[1] != seed or not _suits(last[0], built, {"n_correct"}):
+        alike = last is not None and last[1] == seed and _suits(last[0], built, {"n_correct"})
+        # Where difficulties lie in draws with a lattice depends on the counts.
+        if last is None or not alike or (built.lattice is not None and last[0] is not built):
             count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
             last = built, seed, prior_draws(built, count, stream(seed, "prior"))
             self._prior = last

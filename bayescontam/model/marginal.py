@@ -33,8 +33,8 @@ The trapezoidal rule errs by about 2 exp(-2 (pi / step)^2), that is by two in a 
 """
 Difficulties = Literal["auto", "sampled", "marginalised"]
 """What is done about item difficulties while sampling."""
-IMPOSSIBLE = -700.0  # log probability of what cannot be: of no weight, and finite
-LARGE = 50_000  # responses from which `"auto"` integrates difficulties out
+LARGE = 50_000
+"""Responses from which `"auto"` integrates difficulties out, and threads judge a fit."""
 
 
 def item_levels(design: Design) -> FloatArray | None:
@@ -68,7 +68,7 @@ class Mixture:
         """Return what an exposure says of items, with contaminations of all levels, (level,)."""
         low, high = level[ends].T[:, :, None]
         along = (exposure.nodes - low) / np.where(high > low, high - low, 1.0)
-        return cls(answers, ends, along, np.maximum(exposure.log_weights, IMPOSSIBLE))
+        return cls(answers, ends, along, exposure.log_weights)
 
     def log_likelihood(self, level: Any, inner: Any) -> Any:
         """Return the log density of each item's answers at each of its contaminations.
@@ -91,7 +91,8 @@ class Lattice:
     # function of contamination that is smooth within a group, such as their log likelihood, is a
     # weighted sum of its values at the group's levels: the polynomial through Chebyshev points
     # converges geometrically (Trefethen 2019, doi:10.1137/1.9781611975949, chapter 8). Where
-    # contamination takes few values these are the levels, and nothing is interpolated.
+    # contamination takes few values these are the levels, and nothing is interpolated. Where it is
+    # not known, the same holds at each value that it may have.
     table: Design  # of the responses
     design: Design  # its items are the levels of all groups
     group: IntArray
@@ -101,7 +102,9 @@ class Lattice:
     basis: FloatArray
     total: IntArray  # correct answers
     trials: FloatArray  # dims (level, model): trials of each model at each item of the group
-    correct: FloatArray  # dims (level, model): correct answers, shared out among the levels
+    # dims (level, model): correct answers, shared out among the levels; zeros where contamination
+    # is not known
+    correct: FloatArray
     mixture: Mixture | None = None  # None where contamination is known
 
     @cached_property
@@ -137,21 +140,19 @@ class Lattice:
     @cached_property
     def classes(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Level, total and number of items of all (level, total) that items have."""
-        keys, _ = self._keys
+        keys, of_item = self._classes()
         totals = int(self.total.max()) + 1
-        count = np.zeros(len(keys))
-        if self.mixture is None:
-            used = self.basis != 0
-            count += np.bincount(self.class_of_item[used], self.basis[used], len(keys))
-        return *divmod(keys, totals), count
-
-    @property
-    def class_of_item(self) -> IntArray:
-        """Which of `classes` an item is of at each level of its group, (item, level of it)."""
-        return self._keys[1]
+        if self.mixture is not None:  # what items are of depends on their contaminations
+            return *divmod(keys, totals), np.full(len(keys), np.nan)
+        used = self.basis != 0
+        return *divmod(keys, totals), np.bincount(of_item[used], self.basis[used], len(keys))
 
     @cached_property
-    def _keys(self) -> tuple[IntArray, IntArray]:
+    def class_of_item(self) -> IntArray:
+        """Which of `classes` an item is of at each level of its group, (item, level of it)."""
+        return self._classes()[1]
+
+    def _classes(self) -> tuple[IntArray, IntArray]:
         used = self.basis != 0
         if used.ndim == 3:
             used = used.any(axis=1)
@@ -261,7 +262,7 @@ def reason_not_marginalised(spec: ModelSpec, design: Design, terms: Terms) -> st
         "rows count different items": spec.likelihood.trials == "items",
         "people of one model differ": design.people is not None,
         "slopes depend on difficulty, and clean models have none": (
-            "gamma" in terms and bool(design.clean.any())
+            "gamma" in terms and bool(design.clean.any() or design.unexposed.any())
         ),
     }
     for reason, holds in reasons.items():
@@ -304,12 +305,10 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
     scale = (scale * benchmarks_with_two_models(design))[made.benchmark_of_item]
     level, step = predictor_at_levels(effects, lattice, pt.zeros, pt.ones)
     constant = log_choose(design.n_trials, design.n_correct).sum()
-    chances: list[Any] = []
-    if lattice.mixture is not None:
-        chances = [_log_weights(design, lattice.mixture)]
+    mixed = [] if lattice.mixture is None else [_log_chances(design, lattice.mixture)]
 
-    def logp(value: Any, level: Any, step: Any, *chances: Any) -> Any:
-        return log_density(level, step, lattice, lattice.nodes, *chances) + constant
+    def logp(value: Any, level: Any, step: Any, *mixed: Any) -> Any:
+        return log_density(level, step, lattice, lattice.nodes, *mixed) + constant
 
     def draw(level: Any, step: Any, *others: Any) -> Any:
         # Constants, as in `taken`.
@@ -324,13 +323,13 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
         return pm.Binomial.dist(n=design.n_trials, logit_p=item[row, column])
 
     pm.CustomDist(
-        "n_correct", level, step * scale, *chances, logp=logp, dist=draw,
-        signature=f"(l,m),(l){',(i,k)' * len(chances)}->(r)",
+        "n_correct", level, step * scale, *mixed, logp=logp, dist=draw,
+        signature=f"(l,m),(l){',(i,k)' * len(mixed)}->(r)",
         observed=design.n_correct, dims="response",
     )  # fmt: skip
 
 
-def _log_weights(design: Design, mixture: Mixture) -> Tensor:
+def _log_chances(design: Design, mixture: Mixture) -> Tensor:
     """Return log probabilities of items' contaminations, dims (item, node)."""
     assert design.exposure is not None
     known = pt.constant(mixture.log_weights)
@@ -355,11 +354,11 @@ def predictor_at_levels(
 
 
 def log_density(
-    level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray, chances: Tensor | None = None
+    level: Tensor, step: Tensor, lattice: Lattice, at: FloatArray, log_chances: Tensor | None = None
 ) -> Tensor:
     """Return the log density of all responses, difficulties integrated out.
 
-    `chances` are log probabilities of items' contaminations, where these are not known.
+    `log_chances` are those of items' contaminations, where these are not known.
     """
     added = step[:, None] * at
     normaliser = (
@@ -370,4 +369,4 @@ def log_density(
     if lattice.mixture is None:
         return (lattice.correct * level).sum() + (count * each).sum()
     inner = lattice.mixture.log_likelihood(level, lattice.at_values(each))
-    return log_sum(chances + inner).sum()
+    return log_sum(log_chances + inner).sum()

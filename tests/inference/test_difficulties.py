@@ -131,6 +131,12 @@ def test_difficulties_of_some_items_are_those_of_all():
     )
 
 
+# Models by their names: the first of each base is the one that was not exposed.
+CLEAN_FIRST = (
+    related(table(levels=FEW, missing=0.3))
+    .replace({"model": {"m0": "m1", "m1": "m0", "m2": "m3", "m3": "m2"}})
+    .sort_values(["benchmark", "model", "item"])
+)
 SUMS = {
     "few values": ("hierarchical", {}, table(levels=FEW, missing=0.3), 1e-12),
     "continuous": ("hierarchical", {}, table(items=(60, 50)), 1e-7),
@@ -139,6 +145,7 @@ SUMS = {
     "monotone": ("monotone", {"contamination": {"knots": (0.3,)}}, table(items=(90, 50)), 1e-7),
     "spillover": ("spillover", {}, table(levels=FEW, missing=0.3), 1e-12),
     "twins": ("twins", {}, related(table(levels=FEW, missing=0.3)), 1e-12),
+    "first model not exposed": ("twins", {}, CLEAN_FIRST, 1e-12),
     "anchored twins": (
         "anchored", {"ability": {"lineage": "base"}, "contamination": {"spillover": True}},
         related(table(items=(60,))), 1e-7,

@@ -319,6 +319,13 @@ def test_refusals_say_why(reason, monkeypatch):
     assert built_of(spec, frame, "auto").lattice is None
 
 
+def test_slopes_by_difficulty_are_sampled_where_a_twin_was_not_exposed():
+    spec, frame = spec_of("interaction", **RELATED), related(table(items=(8, 7)))
+    reason = "slopes depend on difficulty, and clean models have none"
+    with pytest.raises(UsageError, match=f"got 'marginalised', but {reason}"):
+        built_of(spec, frame)
+
+
 def _planned(spec: ModelSpec, frame: pd.DataFrame, difficulties: str) -> object:
     design = make_design(spec, Responses.from_frame(frame))
     return make_grid(spec, design, plan_terms(spec, design), difficulties)

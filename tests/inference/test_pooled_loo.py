@@ -92,6 +92,8 @@ def test_it_agrees_with_difficulties_spelt_out():
     np.testing.assert_allclose(pooled["elpd"], plain["elpd"], atol=0.1)
     assert float((pooled["elpd"] - plain["elpd"]).mean()) == pytest.approx(0, abs=0.01)
     np.testing.assert_allclose(pooled["log_density"], plain["log_density"], atol=0.03)
+    joint = pooled["log_likelihood"]
+    np.testing.assert_allclose(plain["log_likelihood"], joint.sel(kept_draw=plain["kept_draw"]))
     gain = [float((loo["log_density"] - loo["elpd"]).sum()) for loo in (pooled, plain)]
     assert gain[0] == pytest.approx(gain[1], rel=0.1)
 

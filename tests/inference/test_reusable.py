@@ -17,6 +17,7 @@ from bayescontam.inference.reusable import CompiledModels, counts_are_data
 from bayescontam.model.build import build, build_design
 from bayescontam.specs.registry import load_model, shipped_folder
 from tests.golden.tables import imputed_table, table_of
+from tests.support.simulated_responses import simulate
 
 SPECS = sorted(path.stem for path in shipped_folder("models").glob("*.toml"))
 TABLES = ("single", "repeated", "varied")
@@ -112,3 +113,22 @@ def test_the_density_is_that_of_the_table_alone(spec: str) -> None:
             if what == "counts" and counts_are_data(other.spec, other.design):
                 assert found.model is compiled.model
     assert accepted
+
+
+def test_prior_draws_of_difficulties_are_those_of_the_table() -> None:
+    """Their nodes depend on the counts, other draws from the prior do not."""
+    one, other = (
+        simulate(seed=1, models=12, benchmarks=1, items=60).responses.assign(**changed)
+        for changed in ({}, {"n_correct": lambda t: t["item"].isin(t["item"][:30]).astype(int)})
+    )
+    for way, again in (("sampled", True), ("marginalised", False)):
+        first_built, built = (
+            build(load_model("hierarchical"), Responses.from_frame(frame), way)
+            for frame in (one, other)
+        )
+        models = CompiledModels()
+        drawn, _ = models.prior(first_built, 1)
+        assert models.prior(first_built, 1)[0] is drawn
+        assert (models.prior(built, 1)[0] is drawn) == again
+        if built.lattice is not None:
+            assert len(built.lattice.nodes) != len(first_built.lattice.nodes)
