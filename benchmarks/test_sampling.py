@@ -47,7 +47,8 @@ def test_time_to_four_hundred_effective_draws():
     # Guards against collapse, far from the goals: docs/reference/performance.md has the ratios.
     for heat in ("cold", "warm"):
         ours = results["bayescontam", heat]
-        assert seconds(results["plain PyMC", heat], True) > 3 * seconds(ours, True)
+        # Without compilation: how well the plain model mixes differs from seed to seed.
+        assert seconds(results["plain PyMC", heat], False) > 3 * seconds(ours, False)
         assert seconds(results["Bambi", heat], False) > seconds(ours, False)
 
 

@@ -30,6 +30,14 @@ def reworded(check: dict[str, Any]) -> bool:
     return name.endswith("of estimands") or name in names
 
 
+def corrected(name: str, group: str, stored: xr.Dataset) -> list[str]:
+    """Return variables that were wrong then, and are others now."""
+    # The likelihood was that given the difficulties of each draw, and power-scaling used it.
+    if name != "marginalised" or group not in ("loo", "sensitivity"):
+        return []
+    return [str(key) for key in stored.data_vars if str(key).endswith("likelihood")]
+
+
 def test_there_is_a_file_of_each_fit_and_no_other() -> None:
     assert {path.name for path in FILES.glob("*.xz")} == {
         f"{name}.nc.xz" for name in [*FITS, "curve"]
@@ -71,6 +79,9 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
         one, other = (fit.data[group].to_dataset() for fit in (before, again))
         assert set(one.variables) <= set(other.variables)
         more = [name for name in other.variables if name not in one.variables]
+        fixed = corrected(name, group, one)
+        assert all(not one[key].equals(other[key]) for key in fixed)
+        one, other = one.drop_vars(fixed), other.drop_vars(fixed)
         xr.testing.assert_allclose(one, other.drop_vars(more), rtol=1e-6, atol=1e-8)
     hidden = {"created", "seconds", "versions", "command"}
     records = [{k: v for k, v in fit.record.items() if k not in hidden} for fit in (before, again)]

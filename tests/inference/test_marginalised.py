@@ -17,6 +17,7 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
 from tests.support.marginal_likelihoods import (
+    PointwiseModel,
     built_of,
     doses,
     log_integral,
@@ -35,33 +36,6 @@ SENSITIVE = {"contamination": {"confounding": "sensitivity"}}
 BEND = {"contamination": {"knots": (0.2, 0.5)}}
 RELATED = {"ability": {"lineage": "base"}}
 LIFTED = {"contamination": {"spillover": True}}
-
-
-class Compiled:
-    """A model as functions of a point, in the sampler's coordinates."""
-
-    def __init__(self, built: BuiltModel) -> None:
-        model = built.model
-        self.start = model.initial_point()
-        self.built = built
-        logp = model.logp(vars=model.observed_RVs)
-        named = model.unobserved_value_vars
-        self._names = [v.name for v in named]
-        self._values = model.compile_fn([*named, logp], mode="FAST_COMPILE")
-
-    def point(self, seed: int) -> dict[str, np.ndarray]:
-        """Return a point; spreads of difficulty lie between 0.6 and 1.6."""
-        rng = np.random.default_rng(seed)
-        point = {k: v + rng.normal(0, 0.7, np.shape(v)) for k, v in self.start.items()}
-        rv = self.built.model["sigma_delta"]
-        name = self.built.model.rvs_to_values[rv].name
-        scale = rng.uniform(0.6, 1.6, np.shape(point[name]))
-        return point | {name: self.built.model.rvs_to_transforms[rv].forward(scale).eval()}
-
-    def at(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], float]:
-        """Return the values of all parameters, and the log density of the responses."""
-        *values, logp = self._values(point)
-        return dict(zip(self._names, values, strict=True)), float(logp)
 
 
 CASES = {
@@ -89,7 +63,7 @@ CASES = {
 def test_log_density_is_that_of_integrals_over_each_item(case):
     name, changed, frame = CASES[case]
     built = built_of(spec_of(name, **changed), frame)
-    compiled = Compiled(built)
+    compiled = PointwiseModel(built)
     assert "delta" in built.terms
     assert "delta" not in built.model.named_vars
     for seed in range(2):
@@ -101,7 +75,7 @@ def test_clean_models_may_have_a_contamination_of_their_own():
     frame = table(models=5)
     frame.loc[frame["clean"] == 1, "contamination"] = 0.0
     built = built_of(spec_of("anchored"), frame)
-    compiled = Compiled(built)
+    compiled = PointwiseModel(built)
     values, logp = compiled.at(compiled.point(3))
     assert (values["beta"][-1] == 0).all()
     assert logp == pytest.approx(log_likelihood(frame, values, built), abs=2e-5)
@@ -111,7 +85,7 @@ def test_the_integrals_held_against_are_right():
     """The Gaussian rule against adaptive quadrature, one item at a time."""
     frame = table(items=(6,))
     built = built_of(spec_of("hierarchical"), frame)
-    values, _ = Compiled(built).at(Compiled(built).point(1))
+    values, _ = PointwiseModel(built).at(PointwiseModel(built).point(1))
     for _, rows in doses(frame, built.spec).groupby("item"):
 
         def density(z, rows=rows):

@@ -21,10 +21,9 @@ from bayescontam.inference.posterior import (
 from bayescontam.model import marginal
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.quadrature import logit_normal
-from tests.inference.test_difficulties import GRID
-from tests.inference.test_marginalised import Compiled
 from tests.support.latent_responses import simulated
 from tests.support.marginal_likelihoods import (
+    PointwiseModel,
     built_of,
     doses,
     draws_of,
@@ -37,6 +36,7 @@ from tests.support.marginal_likelihoods import (
 from tests.support.simulated_responses import logistic
 
 Values = dict[str, np.ndarray]
+GRID = np.linspace(-7, 7, 1401)
 
 
 def uncertain(frame: pd.DataFrame, sd: float | None = None) -> pd.DataFrame:
@@ -115,7 +115,7 @@ def log_density(frame: pd.DataFrame, built: BuiltModel, values: Values) -> float
 @pytest.mark.parametrize("case", CASES)
 def test_log_density_is_that_of_integrals_and_sums_over_each_item(case):
     frame, built = built_case(case)
-    compiled = Compiled(built)
+    compiled = PointwiseModel(built)
     assert "delta" in built.terms
     assert "delta" not in built.model.named_vars
     for seed in range(2):
@@ -195,7 +195,7 @@ def test_the_check_finds_no_error(case):
 def test_the_check_finds_errors_as_large_as_they_are(monkeypatch):
     monkeypatch.setattr(marginal.make_lattice, "__defaults__", (3,))
     frame, built = built_case("noisy")
-    compiled = Compiled(built)
+    compiled = PointwiseModel(built)
     stated, found = [], []
     for seed in range(4):
         values, logp = compiled.at(compiled.point(seed))

@@ -235,3 +235,30 @@ def in_order(frame: pd.DataFrame, built: BuiltModel) -> pd.DataFrame:
     ]
     order = pd.MultiIndex.from_arrays(labels, names=keys)
     return doses(frame, built.spec).set_index(keys).loc[order].reset_index()
+
+
+class PointwiseModel:
+    """A model as functions of a point, in the sampler's coordinates."""
+
+    def __init__(self, built: BuiltModel) -> None:
+        model = built.model
+        self.start = model.initial_point()
+        self.built = built
+        logp = model.logp(vars=model.observed_RVs)
+        named = model.unobserved_value_vars
+        self._names = [v.name for v in named]
+        self._values = model.compile_fn([*named, logp], mode="FAST_COMPILE")
+
+    def point(self, seed: int) -> dict[str, np.ndarray]:
+        """Return a point; spreads of difficulty lie between 0.6 and 1.6."""
+        rng = np.random.default_rng(seed)
+        point = {k: v + rng.normal(0, 0.7, np.shape(v)) for k, v in self.start.items()}
+        rv = self.built.model["sigma_delta"]
+        name = self.built.model.rvs_to_values[rv].name
+        scale = rng.uniform(0.6, 1.6, np.shape(point[name]))
+        return point | {name: self.built.model.rvs_to_transforms[rv].forward(scale).eval()}
+
+    def at(self, point: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], float]:
+        """Return the values of all parameters, and the log density of the responses."""
+        *values, logp = self._values(point)
+        return dict(zip(self._names, values, strict=True)), float(logp)
