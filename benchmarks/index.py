@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import json
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from bayescontam.scan.run import Scan, run_scan
 from bayescontam.scan.vector_index import VectorIndex
 from bayescontam.specs.corpus import Manifest
 from tests.support.made_vectors import VectorWriter
+from tests.support.memory import peak_memory
 
 SMALL = 2_000_000
 """Most texts that the further contestants search."""
@@ -84,7 +84,7 @@ def build(folder: Path) -> tuple[float, float]:
     start = time.perf_counter()
     build_index(folder / "vectors", folder / "index", progress=True)
     seconds = time.perf_counter() - start
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return seconds, peak_memory() / 1e9
 
 
 def search(folder: Path, top: str, device: Literal["cpu", "cuda"] = "cpu") -> Scan:

@@ -16,12 +16,12 @@ pytest.importorskip("torch")
 
 DIMS, ROWS, ITEMS = 384, 500_000, 100
 RUN = """
-import resource, sys
 from bayescontam.__main__ import main
+from tests.support.memory import peak_memory
 try:
     main()
 finally:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(int(peak_memory()))
 """
 
 
@@ -46,8 +46,7 @@ def peak(folder: Path, shards: int) -> int:
     arguments = ["scan", str(manifest(folder, shards)), "--out", str(folder / f"out-{shards}")]
     command = [sys.executable, "-c", RUN, *arguments, "--jobs", "1", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
-    kilobytes = int(done.stdout.split()[-1])
-    return kilobytes // (1024 if sys.platform == "linux" else 1024**2)
+    return int(done.stdout.split()[-1]) // 1024**2
 
 
 @pytest.mark.timeout(3600)

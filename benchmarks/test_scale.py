@@ -22,7 +22,7 @@ SIZES = [
     int(n) for n in os.environ.get("BAYESCONTAM_SCALE", "10000,100000,1000000,10000000").split(",")
 ]
 RUN = """
-import json, resource, sys, time, warnings
+import json, sys, time, warnings
 from pathlib import Path
 warnings.simplefilter("ignore")
 started, used = time.perf_counter(), time.process_time()
@@ -32,13 +32,14 @@ fit = bayescontam.fit(Path(sys.argv[1]), "hierarchical", seed=1, **options)
 taken, used = time.perf_counter() - started, time.process_time() - used
 fit.to_netcdf(sys.argv[2])
 checks = {c.name: c.value for c in fit.checks()}
+from tests.support.memory import peak_memory
 print("RESULT" + json.dumps({
     "seconds": taken, "processor": used, **fit.record["seconds"],
     "ess of estimands": min(checks[f"{k} ESS of estimands"] for k in ("Bulk",)),
     "ess of parameters": checks["Bulk ESS of parameters"],
     "divergences": checks["divergences"],
     "error": checks.get("Difficulties integrated out"),
-    "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    "memory": peak_memory() / 2**30,
 }))
 """
 

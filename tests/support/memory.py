@@ -29,3 +29,10 @@ def run_and_weigh(code: str, *arguments: object) -> tuple[str, float]:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     message, peak = done.stdout.splitlines()[-2:]
     return message, 1024.0 * int(peak)
+
+
+def peak_memory() -> float:
+    """Return the most bytes that this process held at once."""
+    # Not what the system reports of a process: that starts with what its parent held.
+    peak = next(line for line in _STATUS.open() if "VmHWM" in line)
+    return 1024.0 * int(peak.split()[1])
