@@ -30,6 +30,8 @@ ROUNDING = 1e-12
 """Distance between contaminations that are called equal."""
 MOST_DRAWS = 200
 """Draws from which difficulties are taken, evenly spaced."""
+_MOST_NUMBERS, _FEWEST_DRAWS = 40_000_000, 40
+"""Difficulties that are held at once, 320 MB, and the fewest draws of them."""
 NODES = 31
 """Nodes over what a response's log-odds differ by; enough for a standard deviation of 6."""
 _STEPS, _LARGEST, _CLOSE = 40, 2.0, 1e-7
@@ -210,7 +212,8 @@ def own_slopes(draws: Draws, built: BuiltModel, prior_sd: FloatArray) -> OwnSlop
     # difficulties of all items together, such as how much easier contaminated items are, is added
     # to the variance.
     design = built.design
-    thinned = expand_to_items(draws.thinned(MOST_DRAWS), built.lattice)
+    most = min(MOST_DRAWS, max(_FEWEST_DRAWS, _MOST_NUMBERS // len(design.items)))
+    thinned = expand_to_items(draws.thinned(most), built.lattice)
     x = design.dose
     if thinned.increments is not None:
         x = design.reach_dose @ thinned.increments.mean(axis=0)
