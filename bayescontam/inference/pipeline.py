@@ -82,6 +82,8 @@ from bayescontam.model.terms import models_without_overlap
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec
 
+HUGE = 5_000_000
+"""Responses up to which a fit is judged by threads: each holds arrays of all responses."""
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
@@ -233,7 +235,7 @@ def _judged(
                 stream(seed, "assumed spillover"), sampled,
             ),
         }  # fmt: skip
-    found = _results(jobs, cores if len(built.design) >= LARGE else 1)
+    found = _results(jobs, cores if LARGE <= len(built.design) <= HUGE else 1)
     groups, own = found["estimands"], found.get("own")
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     groups |= {
