@@ -1,7 +1,10 @@
-"""Packages that come with an extra, imported on demand."""
+"""Packages that come with an extra, imported on demand, and parts of packages."""
 
 import importlib
 import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -37,3 +40,20 @@ def _missing(module: str, extra: str) -> MissingExtraError:
         f"this needs the package '{module.split('.')[0]}', which is not installed; "
         f"install it with: pip install 'bayescontam[{extra}]'"
     )
+
+
+@contextmanager
+def arviz_without_pictures() -> Iterator[None]:
+    """Have what is imported meanwhile see `arviz_base` as ArviZ.
+
+    nutpie imports all of ArviZ, with matplotlib and a second more of every start, and uses what
+    `arviz_base` has.
+    """
+    if "arviz" in sys.modules:
+        yield
+        return
+    sys.modules["arviz"] = importlib.import_module("arviz_base")
+    try:
+        yield
+    finally:
+        del sys.modules["arviz"]

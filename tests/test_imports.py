@@ -62,6 +62,14 @@ def test_specs_are_read_without_tables_and_special_functions() -> None:
     assert loaded & {"pandas", "scipy", *HEAVY} == set()
 
 
+def test_fits_load_nothing_that_draws_pictures() -> None:
+    """ArviZ is itself for those who import it later, although nutpie was given a part of it."""
+    loaded = loaded_by("import bayescontam; bayescontam.fit; import nutpie")
+    assert {"pymc", "nutpie", "arviz_base", "arviz_stats"} <= loaded
+    assert loaded & {"matplotlib", "arviz", "arviz_plots"} == set()
+    assert "arviz_plots" in loaded_by("import bayescontam; bayescontam.fit; import arviz; arviz.plot_trace")
+
+
 def test_the_check_sees_what_is_loaded() -> None:
     assert "matplotlib" in loaded_by("import matplotlib") & HEAVY
 

@@ -5,12 +5,11 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-import nutpie
 import pyarrow as pa
 import pymc as pm
 import xarray as xr
 
-from bayescontam._optional import check_installed
+from bayescontam._optional import arviz_without_pictures, check_installed
 from bayescontam._types import FloatArray
 from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key, as_dataset
@@ -22,6 +21,9 @@ from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Gates, SamplingSpec
+
+with arviz_without_pictures():
+    import nutpie
 
 LONGER = {"draws": 4, "tune": 2}  # how many times as long the second try is
 TARGET_ACCEPT = 0.99  # acceptance of the second try: small steps, which diverge less

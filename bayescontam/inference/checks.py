@@ -6,10 +6,10 @@ from enum import StrEnum
 from itertools import product
 from typing import Any, NamedTuple, SupportsFloat
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats.sampling_diagnostics import bfmi
 from scipy import stats
 from scipy.special import betainc, logsumexp
 
@@ -167,8 +167,8 @@ def need_draws(checks: Iterable[Check]) -> bool:
 
 def _energy_check(sample_stats: xr.Dataset, limits: Thresholds, aside: str) -> Check:
     """Check E-BFMI; a little too low is a caution, since ESS already counts what it costs."""
-    bfmi = az.bfmi(xr.DataTree.from_dict({"sample_stats": sample_stats[["energy"]]}))
-    value = float(bfmi["energy"].min())
+    energies = bfmi(xr.DataTree.from_dict({"sample_stats": sample_stats[["energy"]]}))
+    value = float(energies["energy"].min())
     if value >= limits.e_bfmi:
         found, text = Outcome.PASSED, "Energies of successive draws mix well in every chain."
     elif value >= NEAR * limits.e_bfmi:

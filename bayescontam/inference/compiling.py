@@ -9,10 +9,13 @@ import numba
 import numpy as np
 import pymc as pm
 from numba.np.numpy_support import carray
-from nutpie import compile_pymc
 
+from bayescontam._optional import arviz_without_pictures
 from bayescontam._progress import stage
 from bayescontam.inference.vectorised import vectorised_functions
+
+with arviz_without_pictures():
+    from nutpie import compile_pymc
 
 WRAPPERS = ("_make_c_logp_func", "_make_c_expand_func")
 """Functions of nutpie that wrap what PyTensor compiled for its sampler."""

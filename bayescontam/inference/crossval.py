@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Literal, get_args
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats.loo.compare import compare as stacked
 from arviz_stats.utils import ELPDData, ELPDDataLOO, ELPDDataLOOKFold
 from scipy.special import logsumexp
 
@@ -434,7 +434,7 @@ def _stacking(elpds: Mapping[str, ELPDData]) -> "pd.Series[float]":
     # item together could not be held by floating-point numbers.
     highest = np.stack([one.elpd_i.to_numpy() for one in elpds.values()]).max(axis=0)
     scaled = {name: replace(one, elpd_i=one.elpd_i - highest) for name, one in elpds.items()}
-    return az.compare(scaled, round_to="none")["weight"]
+    return stacked(scaled, round_to="none")["weight"]
 
 
 def _row(name: str, own: ELPDData, best: ELPDData, weight: float, by: By) -> dict[str, object]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import xarray as xr
-from nutpie.compile_pymc import CompiledPyMCModel
 
+from bayescontam._optional import arviz_without_pictures
 from bayescontam._random import stream
 from bayescontam.data.responses import Responses
 from bayescontam.inference.compiling import compile_model
@@ -19,6 +19,9 @@ from bayescontam.model.build import BuiltModel, Varying, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
+
+with arviz_without_pictures():
+    from nutpie.compile_pymc import CompiledPyMCModel
 
 PRIOR_DRAWS, MIN_PRIOR_DRAWS = 2000, 500
 MOST_NUMBERS = 100_000_000

@@ -7,17 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import nutpie
 import pymc as pm
 import xarray as xr
-from nutpie.compile_pymc import CompiledPyMCModel
 
-from bayescontam._optional import require
+from bayescontam._optional import arviz_without_pictures, require
 from bayescontam._progress import progress_bar, stage
 from bayescontam.errors import UsageError
 from bayescontam.inference.compiling import compile_model
 from bayescontam.model.marginal import Difficulties
 from bayescontam.specs.base import suggest
+
+with arviz_without_pictures():
+    import nutpie
+    from nutpie.compile_pymc import CompiledPyMCModel
 
 Engine = Literal["nutpie", "pymc", "numpyro"]
 MAX_DEPTH = 10

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-import arviz as az
 import numpy as np
 import pandas as pd
 import xarray as xr
+from arviz_stats.psense import psense
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -112,7 +112,7 @@ def power_scaling(estimands: xr.Dataset, prior: FloatArray, likelihood: FloatArr
             change = np.full(len(moving), np.nan)
             if moving.any():
                 tree = xr.DataTree.from_dict({"posterior": draws, f"log_{kind}": density})
-                change[moving] = az.psense(tree, group=kind)["x"].to_numpy()
+                change[moving] = psense(tree, group=kind)["x"].to_numpy()
             result[f"{name}_{kind}"] = (("model", "benchmark"), change.reshape(shape))
     return result
 
