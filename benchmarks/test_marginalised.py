@@ -83,6 +83,8 @@ def test_estimands_are_those_of_long_runs(name: str) -> None:
     assert ratio.between(0.9, 1.1).all()
 
 
+# Numba does not cache what holds half a million positions, as the model with sampled ones does.
+@pytest.mark.filterwarnings("ignore:.*Cannot cache compiled function")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("spec", ["latent_duplicate", "noisy_covariate"])
 def test_a_gradient_where_contamination_is_uncertain(spec: str) -> None:

@@ -9,6 +9,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.polynomial.chebyshev import chebpts1, chebvander
 from numpy.typing import NDArray
+from pytensor.compile.sharedvalue import shared as shared_variable
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import UsageError
@@ -19,7 +20,6 @@ from bayescontam.model.likelihood import log_choose, log_sum
 from bayescontam.model.measurement_error import unsure_log_weights
 from bayescontam.model.predictor import Effects, linear_predictor
 from bayescontam.model.priors import Tensor, spread
-from bayescontam.model.products import taken, taken_rows
 from bayescontam.model.quadrature import log_weights
 from bayescontam.model.terms import Terms, benchmarks_with_two_models
 from bayescontam.specs.model import ModelSpec
@@ -53,7 +53,9 @@ class Mixture:
     # The log-odds of an item of no difficulty are a straight line in its contamination, so that
     # those at the two ends of its group's levels give those of any value.
     answers: NDArray[np.integer[Any]]  # dims (item, model): correct answers
-    ends: IntArray  # dims (item, 2): first and last level of its group
+    # first, last: dims (item,): first and last level of its group
+    first: IntArray
+    last: IntArray
     along: FloatArray  # dims (item, node): how far from the first to the last a value lies
     log_weights: FloatArray  # dims (item, node): log probabilities where `p_shift` is 0
 
@@ -61,14 +63,15 @@ class Mixture:
     def of(
         cls,
         answers: NDArray[np.integer[Any]],
-        ends: IntArray,
+        first: IntArray,
+        last: IntArray,
         level: FloatArray,
         exposure: Exposure,
     ) -> Self:
         """Return what an exposure says of items, with contaminations of all levels, (level,)."""
-        low, high = level[ends].T[:, :, None]
+        low, high = level[first, None], level[last, None]
         along = (exposure.nodes - low) / np.where(high > low, high - low, 1.0)
-        return cls(answers, ends, along, exposure.log_weights)
+        return cls(answers, first, last, along, exposure.log_weights)
 
     def log_likelihood(self, level: Any, inner: Any) -> Any:
         """Return the log density of each item's answers at each of its contaminations.
@@ -76,10 +79,10 @@ class Mixture:
         `level` are log-odds of no difficulty, (level, model), and `inner` what is left of the
         density at each contamination, (item, node), for PyMC and for NumPy alike.
         """
-        first, last = (
-            (taken_rows(level, at) * self.answers).sum(axis=-1)[:, None] for at in self.ends.T
+        low, high = (
+            (level[at] * self.answers).sum(axis=-1)[:, None] for at in (self.first, self.last)
         )
-        return first + (last - first) * self.along + inner
+        return low + (high - low) * self.along + inner
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +167,10 @@ class Lattice:
 
     def at_values(self, of_class: Any) -> Any:
         """Return values of `classes` at each value of items' contamination, (item, node)."""
-        own = taken(of_class, self.class_of_item)
-        return (self.basis * own[:, None, :]).sum(axis=-1)
+        basis, of_item = self.basis, self.class_of_item
+        if not isinstance(of_class, np.ndarray):
+            basis, of_item = as_data("basis", basis), as_data("class_of_item", of_item)
+        return (basis * of_class[of_item][:, None, :]).sum(axis=-1)
 
 
 def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
@@ -195,8 +200,8 @@ def make_lattice(design: Design, levels: int = LEVELS) -> Lattice:
     trials = of_group[of_level, 1:].astype(float)
     shared = np.zeros((len(of_level), shape[1]))
     if exposure is not None:
-        ends = np.stack([first, first + count - 1], axis=1)[group]
-        mixture = Mixture.of(correct, ends, np.concatenate(at), exposure)
+        ends = first[group], (first + count - 1)[group]
+        mixture = Mixture.of(correct, *ends, np.concatenate(at), exposure)
         return Lattice(design, made, group, first, basis, total, trials, shared, mixture)
     for k in range(basis.shape[1]):
         used = np.flatnonzero(basis[:, k])
@@ -332,7 +337,7 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
 def _log_chances(design: Design, mixture: Mixture) -> Tensor:
     """Return log probabilities of items' contaminations, dims (item, node)."""
     assert design.exposure is not None
-    known = pt.constant(mixture.log_weights)
+    known = as_data("log_weights", mixture.log_weights)
     if design.exposure.scale is None:
         return known
     # Groups of responses that share a contamination are items here, and in their order.
@@ -368,5 +373,11 @@ def log_density(
     each = log_sum(total[:, None] * added[own] - normaliser[own] + log_weights(at))
     if lattice.mixture is None:
         return (lattice.correct * level).sum() + (count * each).sum()
-    inner = lattice.mixture.log_likelihood(level, lattice.at_values(each))
+    given = {name: as_data(name, values) for name, values in vars(lattice.mixture).items()}
+    inner = Mixture(**given).log_likelihood(level, lattice.at_values(each))
     return log_sum(log_chances + inner).sum()
+
+
+def as_data(name: str, values: NDArray[Any]) -> Any:
+    """Return an array as data of a model: what holds constants of megabytes is not cached."""
+    return shared_variable(values, name=name, borrow=True)

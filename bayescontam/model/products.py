@@ -18,11 +18,6 @@ def taken(values: Any, at: IntArray) -> Any:
     return values[..., pt.constant(at)]
 
 
-def taken_rows(values: Any, at: IntArray) -> Any:
-    """Return rows of a matrix at positions along its first axis, (n, …) to (position, …)."""
-    return values[at if isinstance(values, np.ndarray) else pt.constant(at)]
-
-
 def weighted_sums(weights: Any, values: Any) -> Any:
     """Sum values weighted by each row of a matrix, (row, n) and (…, n) to (…, row)."""
     # Not by `pt.dot`: for each layout of its operands, PyTensor 3.3 has Numba compile a call of
