@@ -67,7 +67,9 @@ def test_fits_load_nothing_that_draws_pictures() -> None:
     loaded = loaded_by("import bayescontam; bayescontam.fit; import nutpie")
     assert {"pymc", "nutpie", "arviz_base", "arviz_stats"} <= loaded
     assert loaded & {"matplotlib", "arviz", "arviz_plots"} == set()
-    assert "arviz_plots" in loaded_by("import bayescontam; bayescontam.fit; import arviz; arviz.plot_trace")
+    assert "arviz_plots" in loaded_by(
+        "import bayescontam; bayescontam.fit; import arviz; arviz.plot_trace"
+    )
 
 
 def test_the_check_sees_what_is_loaded() -> None:
