@@ -83,7 +83,7 @@ from bayescontam.parallel import usable_cores
 from bayescontam.specs.model import ModelSpec
 
 HUGE = 5_000_000
-"""Responses up to which a fit is judged by threads: each holds arrays of all responses."""
+"""Responses up to which threads judge a fit; more would not leave room for what each computes."""
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 

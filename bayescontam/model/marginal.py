@@ -73,6 +73,11 @@ class Mixture:
         along = (exposure.nodes - low) / np.where(high > low, high - low, 1.0)
         return cls(answers, first, last, along, exposure.log_weights)
 
+    @cached_property
+    def data(self) -> "Mixture":
+        """The same as data of a PyMC model."""
+        return Mixture(**{name: as_data(name, values) for name, values in vars(self).items()})
+
     def log_likelihood(self, level: Any, inner: Any) -> Any:
         """Return the log density of each item's answers at each of its contaminations.
 
@@ -337,7 +342,7 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
 def _log_chances(design: Design, mixture: Mixture) -> Tensor:
     """Return log probabilities of items' contaminations, dims (item, node)."""
     assert design.exposure is not None
-    known = as_data("log_weights", mixture.log_weights)
+    known: Tensor = mixture.data.log_weights
     if design.exposure.scale is None:
         return known
     # Groups of responses that share a contamination are items here, and in their order.
@@ -373,9 +378,8 @@ def log_density(
     each = log_sum(total[:, None] * added[own] - normaliser[own] + log_weights(at))
     if lattice.mixture is None:
         return (lattice.correct * level).sum() + (count * each).sum()
-    given = {name: as_data(name, values) for name, values in vars(lattice.mixture).items()}
-    inner = Mixture(**given).log_likelihood(level, lattice.at_values(each))
-    return log_sum(log_chances + inner).sum()
+    density = lattice.mixture.data.log_likelihood(level, lattice.at_values(each))
+    return log_sum(log_chances + density).sum()
 
 
 def as_data(name: str, values: NDArray[Any]) -> Any:
