@@ -7,6 +7,10 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
+# Tests and benchmarks start the program hundreds of times: where Python may not store what it
+# compiles, each start compiles all that it imports (9.5 s for a fit's modules, else 3.4 s).
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -2,6 +2,7 @@
 
 import _thread
 import errno
+import gc
 import io
 import os
 import signal
@@ -45,6 +46,10 @@ def main() -> None:
             raise
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(USAGE_OR_DATA)
+    finally:
+        # Python searches all objects for garbage before it ends: for the half a million of a fit
+        # more than a second (1.5 s until a process is gone, 0.2 s with this).
+        gc.freeze()
 
 
 def _lacking(error: MemoryError | OSError) -> str:

@@ -47,13 +47,36 @@ def arviz_without_pictures() -> Iterator[None]:
     """Have what is imported meanwhile see `arviz_base` as ArviZ.
 
     nutpie imports all of ArviZ, with matplotlib and a second more of every start, and uses what
-    `arviz_base` has.
+    `arviz_base` has. Nor is JAX imported, see `_leave_jax_alone`.
     """
-    if "arviz" in sys.modules:
-        yield
-        return
-    sys.modules["arviz"] = importlib.import_module("arviz_base")
+    whole = "arviz" in sys.modules
+    if not whole:
+        sys.modules["arviz"] = importlib.import_module("arviz_base")
     try:
         yield
     finally:
-        del sys.modules["arviz"]
+        if not whole:
+            del sys.modules["arviz"]
+        _leave_jax_alone()
+
+
+class _Later(ModuleType):
+    """A module that is imported when something of it is first used."""
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+def _leave_jax_alone() -> None:
+    """Have SciPy and matplotlib not import JAX where it is installed and nothing uses it.
+
+    `arviz_base` puts a JAX that is imported at first use among the modules of Python. SciPy and
+    matplotlib look there before they compare an array with those of JAX, which imports all of it:
+    more than a second of every fit and every report.
+    """
+    user = sys.modules.get("arviz_base.io_numpyro")
+    for name in ("jax", "numpyro"):
+        module = sys.modules.get(name)
+        if user is not None and type(module).__name__ == "_LazyModule":
+            del sys.modules[name]
+            setattr(user, name, _Later(name))

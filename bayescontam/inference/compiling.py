@@ -8,6 +8,8 @@ from typing import Any
 import numba
 import numpy as np
 import pymc as pm
+from numba.core.cgutils import if_unlikely
+from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
 from bayescontam._optional import arviz_without_pictures
@@ -30,7 +32,9 @@ def compile_model(model: pm.Model, progress: bool = False) -> compile_pymc.Compi
     ``out[...] = values``, for which numba also compiles the text of an error about shapes, once
     in each process: a third of the time for a table of 500 responses
     (``benchmarks/test_compiling.py``). Its wrappers are therefore replaced, while it compiles, by
-    some that copy in a loop. A nutpie without such wrappers compiles in its own way.
+    some that copy in a loop, and call what PyTensor compiled where it lies in memory: numba would
+    take a copy into each wrapper and compile that again, a third of what remained. A nutpie
+    without such wrappers compiles in its own way.
     """
     with (
         stage(progress, "compiling the model"),
@@ -60,7 +64,7 @@ def _log_density(
     n_dim: int, inner: Any, user_data: Any, keys: list[str], shared: dict[str, Any]
 ) -> tuple[Callable[..., int], Any]:
     """Return the C function of the log density and its gradient, to be compiled, and its type."""
-    given = compile_pymc.make_extraction_fn(inner, shared, keys, user_data.dtype)
+    given = compile_pymc.make_extraction_fn(_by_address(inner), shared, keys, user_data.dtype)
     types = numba.types
     doubles = types.CPointer(types.double)
     signature = types.int64(types.uint64, doubles, doubles, doubles, types.voidptr)
@@ -90,7 +94,7 @@ def _expansion(
     n_dim: int, n_expanded: int, inner: Any, user_data: Any, keys: list[str], shared: dict[str, Any]
 ) -> tuple[Callable[..., int], Any]:
     """Return the C function of all values that a draw stores, to be compiled, and its type."""
-    given = compile_pymc.make_extraction_fn(inner, shared, keys, user_data.dtype)
+    given = compile_pymc.make_extraction_fn(_by_address(inner), shared, keys, user_data.dtype)
     types = numba.types
     doubles = types.CPointer(types.double)
     signature = types.int64(types.uint64, types.uint64, doubles, doubles, types.voidptr)
@@ -107,3 +111,37 @@ def _expansion(
         return 0
 
     return expansion, signature
+
+
+def _by_address(inner: Any) -> Any:
+    """Return a function for numba that calls a compiled one, of any arguments, by its address."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def call(_: Any, given: Any) -> tuple[Any, Callable[..., Any]]:
+        _, _, types, _ = inner.get_call_template(tuple(given), {})  # which compiles it
+        compiled = inner.overloads[types]
+        described = compiled.fndesc
+
+        def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
+            convention = context.call_conv
+            kind = convention.get_function_type(described.restype, described.argtypes)
+            address = compiled.library.get_pointer_to_function(described.llvm_func_name)
+            number = context.get_constant(numba.types.intp, address)
+            status, value = convention.call_function(
+                builder,
+                builder.inttoptr(number, kind.as_pointer()),
+                described.restype,
+                described.argtypes,
+                args,
+            )
+            with if_unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return value
+
+        return compiled.signature.return_type(given), generate
+
+    @numba.njit(forceinline=True)  # type: ignore[untyped-decorator]
+    def called(*given):  # type: ignore[no-untyped-def]
+        return call(given)
+
+    return called

@@ -1,5 +1,6 @@
 """Models are compiled for nutpie as nutpie compiles them, in less time."""
 
+import gc
 import inspect
 from collections.abc import Callable
 
@@ -8,6 +9,7 @@ import nutpie
 import pymc as pm
 import pytest
 from nutpie import compile_pymc
+from pytensor.raise_op import Assert
 
 from bayescontam.inference import compiling
 from bayescontam.inference.compiling import compile_model
@@ -85,3 +87,23 @@ def test_values_that_are_not_finite_are_reported(value: float, code: int) -> Non
     density = density_of(compile_model(without_data()))
     assert density(np.array([value]))[0] == code
     assert density(np.array([value, value]))[0] == -1
+
+
+@pytest.mark.parametrize(("value", "code"), [(0.5, 0), (2.0, 1), (0.5, 0)])
+def test_errors_of_compiled_functions_are_reported(value: float, code: int) -> None:
+    """They stand behind an address, which no error passes by itself."""
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("bounded", Assert("x is at most 1")(x, x < 1.0))
+    assert density_of(compile_model(model))(np.array([value]))[0] == code
+
+
+def test_compiled_functions_outlive_their_model() -> None:
+    """The address of a function does not keep it in memory; the compiled model does."""
+    compiled = compile_model(with_data())
+    start = density_of(compiled)(np.array([0.3, -0.2]))
+    for _ in range(3):
+        compile_model(without_data())
+        gc.collect()
+    again = density_of(compiled)(np.array([0.3, -0.2]))
+    np.testing.assert_array_equal(again[1], start[1])
