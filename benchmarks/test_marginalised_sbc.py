@@ -9,8 +9,16 @@ from scipy import stats
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.posterior import difficulty, draw_difficulties, stack_draws
+from bayescontam.inference.posterior import (
+    Draws,
+    accuracy,
+    difficulty,
+    draw_contamination,
+    draw_difficulties,
+    stack_draws,
+)
 from bayescontam.inference.predictive import prior_draws
+from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.marginal import Lattice
 from tests.support.marginal_likelihoods import spec_of
@@ -23,12 +31,15 @@ CHAINS, DRAWS, KEPT = 2, 1000, 199
 
 
 def table(counts: np.ndarray, d: np.ndarray) -> Responses:
+    """Return responses whose contamination is `d`, or is uncertain with that mean."""
     m, i = np.indices((MODELS, ITEMS)).reshape(2, -1)
+    sd = 0.5 * np.sqrt(d * (1 - d))
     return Responses.from_frame(
         pd.DataFrame(
             {
                 "model": [f"m{k}" for k in m], "benchmark": "b", "item": [f"i{k:02d}" for k in i],
                 "n_correct": counts.ravel(), "n_trials": 1, "contamination": d[i],
+                "p_duplicate": d[i], "contamination_sd": sd[i],
             }
         )
     )  # fmt: skip
@@ -113,10 +124,25 @@ def test_ranks_are_uniform(monkeypatch):
             "theta": truth.theta[k], "slope": truth.beta[k], "sigma_delta": truth.sigma_delta[k],
             "difficulty": delta,
         }  # fmt: skip
-        thin = np.linspace(0, CHAINS * DRAWS - 1, KEPT).astype(int)
-        for name, values in own.items():
-            below = (drawn[name][thin] < values).sum(axis=0)
-            ranks.setdefault(name, []).append((below + rng.random(below.shape)) / (KEPT + 1))
+        add_ranks(ranks, drawn, own, rng)
+    check_uniform(ranks)
+
+
+def add_ranks(
+    ranks: dict[str, list[np.ndarray]],
+    drawn: dict[str, np.ndarray],
+    known: dict[str, np.ndarray],
+    rng: np.random.Generator,
+) -> None:
+    """Add where true values lie among thinned draws, 0 to 1; equal ones in a random order."""
+    for name, values in known.items():
+        thin = drawn[name][np.linspace(0, len(drawn[name]) - 1, KEPT).astype(int)]
+        below, equal = (thin < values).sum(axis=0), (thin == values).sum(axis=0)
+        place = below + rng.random(below.shape) * (equal + 1)
+        ranks.setdefault(name, []).append(place / (KEPT + 1))
+
+
+def check_uniform(ranks: dict[str, list[np.ndarray]]) -> None:
     for name, found in ranks.items():
         u = np.stack(found)
         p_values = [stats.kstest(column, "uniform").pvalue for column in u.T]
@@ -124,3 +150,46 @@ def test_ranks_are_uniform(monkeypatch):
         least = min(1.0, len(p_values) * min(p_values))
         print(f"{name}: p {least:.3f}, mean {u.mean():.3f}, variance x 12 {spread:.2f}")
         assert least > 0.005, name
+
+
+def uncertain_quantities(draws: Draws, built: BuiltModel) -> dict[str, np.ndarray]:
+    """Return what is ranked of draws whose contamination was drawn, dims (draw, …)."""
+    exposure = built.design.exposure
+    assert exposure is not None
+    assert draws.node is not None
+    cells = estimands(draws, built, (1, len(draws)), "zero")["estimands"]
+    names = ("accuracy", "genuine_ability_direct", "overfitting_direct", "slope")
+    reported = {name: cells[name].to_numpy()[0, :, :, 0] for name in names}
+    contamination = exposure.nodes[np.arange(len(exposure)), draws.node]
+    spread = {"sigma_delta": draws.sigma_delta, "all contamination": contamination.mean(axis=1)}
+    every = {"theta": draws.theta, "contamination": contamination}
+    return reported | {name: values.reshape(-1, 1) for name, values in spread.items()} | every
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", ["latent_duplicate", "noisy_covariate"])
+def test_ranks_are_uniform_where_contamination_is_uncertain(name: str) -> None:
+    """Data sets are drawn from the prior of the model with one difficulty for each item."""
+    rng = np.random.default_rng(22)
+    d, spec = rng.beta(0.7, 1.2, ITEMS), spec_of(name)
+    start = build(spec, table(rng.integers(0, 2, (MODELS, ITEMS)), d), "sampled")
+    truth, _ = prior_draws(start, DATA_SETS, rng)
+    known = uncertain_quantities(truth, start)
+    p = accuracy(truth, start)
+    rows = (
+        start.design.model,
+        np.array([int(str(start.design.items[i])[1:]) for i in start.design.item]),
+    )
+    sampling = Sampling(draws=DRAWS, tune=600, chains=CHAINS, cores=1, target_accept=0.95)
+    ranks: dict[str, list[np.ndarray]] = {}
+    for k in range(DATA_SETS):
+        counts = np.zeros((MODELS, ITEMS), dtype=int)
+        counts[rows] = rng.random(p.shape[1]) < p[k]
+        built = build(spec, table(counts, d), "marginalised")
+        assert built.lattice is not None
+        posterior, _ = sample_model(built.model, sampling, seed=k, progress=False)
+        draws = draw_difficulties(stack_draws(posterior, built.design), built.lattice, rng)
+        draws, _ = draw_contamination(draws, built, rng)
+        own = {each: values[k] for each, values in known.items()}
+        add_ranks(ranks, uncertain_quantities(draws, built), own, rng)
+    check_uniform(ranks)

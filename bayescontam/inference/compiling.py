@@ -116,7 +116,7 @@ def _expansion(
 def _by_address(inner: Any) -> Any:
     """Return a function for numba that calls a compiled one, of any arguments, by its address."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def call(_: Any, given: Any) -> tuple[Any, Callable[..., Any]]:
         _, _, types, _ = inner.get_call_template(tuple(given), {})  # which compiles it
         compiled = inner.overloads[types]
@@ -140,8 +140,8 @@ def _by_address(inner: Any) -> Any:
 
         return compiled.signature.return_type(given), generate
 
-    @numba.njit(forceinline=True)  # type: ignore[untyped-decorator]
+    @numba.njit(forceinline=True)
     def called(*given):  # type: ignore[no-untyped-def]
-        return call(given)
+        return call(given)  # type: ignore[call-arg]  # numba gives the other one
 
     return called

@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import pymc as pm
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayescontam._progress import unannounced
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import (
     CHUNK,
@@ -24,6 +22,7 @@ from bayescontam.inference.posterior import (
     slopes,
     stack_draws,
 )
+from bayescontam.inference.prior_sampling import sample_prior
 from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
@@ -337,15 +336,7 @@ def prior_draws(
     """Draw effects and parameters from the prior, dims (chain, draw, …)."""
     observed = {variable.name for variable in built.model.observed_RVs}
     wanted = [name for name in built.model.named_vars if name not in observed]
-    with unannounced():
-        tree = pm.sample_prior_predictive(
-            count,
-            model=built.model,
-            var_names=wanted,
-            random_seed=rng,
-            compile_kwargs={"mode": "FAST_COMPILE"},
-        )
-    prior = tree["prior"].to_dataset()
+    prior = sample_prior(built.model, wanted, count, rng)
     draws = draw_difficulties(stack_draws(prior, built.design), built.lattice, rng, responses=False)
     draws = with_own_effects(draws, built, rng, responses=False)
     return draw_contamination(draws, built, rng, responses=False)[0], prior

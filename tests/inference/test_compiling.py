@@ -89,7 +89,7 @@ def test_values_that_are_not_finite_are_reported(value: float, code: int) -> Non
     assert density(np.array([value, value]))[0] == -1
 
 
-@pytest.mark.parametrize(("value", "code"), [(0.5, 0), (2.0, 1), (0.5, 0)])
+@pytest.mark.parametrize(("value", "code"), [(0.5, 0), (2.0, 1)])
 def test_errors_of_compiled_functions_are_reported(value: float, code: int) -> None:
     """They stand behind an address, which no error passes by itself."""
     with pm.Model() as model:
