@@ -30,15 +30,7 @@ def sample_prior(
     another kind.
     """
     if not all(isinstance(variable.owner.op, RandomVariable) for variable in model.free_RVs):
-        with unannounced():
-            tree = pm.sample_prior_predictive(
-                count,
-                model=model,
-                var_names=names,
-                random_seed=rng,
-                compile_kwargs={"mode": MODE},
-            )
-        return tree["prior"].to_dataset()
+        return sample_by_pymc(model, names, count, rng)
     several: dict[Any, Any] = {}
     for variable in model.free_RVs:  # those that others depend on come first
         several[variable] = _several(variable, several, count, rng)
@@ -55,6 +47,21 @@ def sample_prior(
     known = {name: labels for name, labels in model.coords.items() if labels is not None}
     coords = {name: list(known.get(name, range(size))) for name, size in found.sizes.items()}
     return found.assign_coords(coords)
+
+
+def sample_by_pymc(
+    model: pm.Model, names: Sequence[str], count: int, rng: np.random.Generator
+) -> xr.Dataset:
+    """Draw variables of a model from the prior one after another, laid out in the same way."""
+    with unannounced():
+        tree = pm.sample_prior_predictive(
+            count,
+            model=model,
+            var_names=names,
+            random_seed=rng,
+            compile_kwargs={"mode": MODE},
+        )
+    return tree["prior"].to_dataset()
 
 
 def _several(variable: Any, several: dict[Any, Any], count: int, rng: np.random.Generator) -> Any:

@@ -10,6 +10,7 @@ from unittest import mock
 import xarray as xr
 
 import bayescontam
+from bayescontam.inference.prior_sampling import sample_by_pymc
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 from tests.golden.tables import imputed_table, table_of
@@ -18,11 +19,15 @@ FILES = Path(__file__).parent / "files"
 SCANS, STUDIES, ANSWERS = FILES / "scan", FILES / "study", FILES / "answers"
 CURVE = FILES / "curve.nc.xz"
 
-SAMPLER, PRIOR_DRAWS = (
+SAMPLER, PRIOR, PRIOR_DRAWS = (
     "bayescontam.inference.pipeline.sample",
+    "bayescontam.inference.predictive.sample_prior",
     "bayescontam.inference.reusable.PRIOR_DRAWS",
 )
-"""What fits call to draw from a posterior, and how many draws of the prior they make."""
+"""What fits call to draw from a posterior and a prior, and how many draws of the prior they make.
+
+When the stored fits were made, PyMC drew priors one after another, from other random numbers.
+"""
 OPTIONS: dict[str, Any] = {
     "seed": 7, "draws": 50, "tune": 300, "chains": 2, "cores": 1, "reference": "zero",
 }  # fmt: skip
@@ -57,7 +62,7 @@ def fit_of(stored: StoredFit) -> bayescontam.Fit:
     """Fit what a stored fit is of, with few draws of the prior, so that the file stays small."""
     frame = imputed_table() if stored.base == "imputed_covariate" else table_of(stored.table)
     table = bayescontam.Responses.from_frame(frame, source=f"{stored.table}.csv")
-    with mock.patch(PRIOR_DRAWS, 50):
+    with mock.patch(PRIOR_DRAWS, 50), mock.patch(PRIOR, sample_by_pymc):
         return bayescontam.fit(
             table,
             stored.model,
