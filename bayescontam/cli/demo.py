@@ -1,6 +1,9 @@
 """Command ``demo``: the main jobs on published figures and a made-up corpus."""
 
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,9 +51,25 @@ def demo(
 
     make_folder(out)
     command = f"bayescontam demo --out {out}"
-    _fit_printed_figures(out, quiet, command)
-    if scan := _scan_made_up_corpus(out, quiet, command):
+    with _scanning(out) as beside:
+        _fit_printed_figures(out, quiet, command)
+        scan = _scan_made_up_corpus(out, quiet, command, beside)
+    if scan:
         _fit_scanned(scan, out, quiet, command)
+
+
+@contextmanager
+def _scanning(out: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Scan in a process of its own: a fit leaves one core idle while its model is compiled."""
+    from bayescontam.scan.synthetic import MANIFEST
+
+    scan = [sys.executable, "-m", "bayescontam", "scan", MANIFEST, "--out", str(out / "scan")]
+    none = subprocess.DEVNULL
+    with subprocess.Popen([*scan, "--quiet"], stdin=none, stdout=none, stderr=none) as beside:
+        try:
+            yield beside
+        finally:
+            beside.terminate()  # of a fit that failed or was interrupted; else it has ended
 
 
 def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
@@ -84,13 +103,18 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
         _show(fitted, out / f"{name}.html", quiet)
 
 
-def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
-    """Scan, or take a finished scan as it is; None where the extra is not installed."""
+def _scan_made_up_corpus(
+    out: Path, quiet: bool, command: str, beside: subprocess.Popen[bytes]
+) -> "Scan | None":
+    """Take the scan of the other process; None where the extra is not installed."""
+    from bayescontam._progress import stage
     from bayescontam.scan.run import run_scan
     from bayescontam.scan.synthetic import MANIFEST
 
     _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
-    try:
+    with stage(not quiet, "scanning, begun beside the fits"):
+        beside.wait()
+    try:  # what that process could not do is done here, or is an error with its message
         return run_scan(MANIFEST, out / "scan", progress=not quiet, command=command)
     except MissingExtraError as error:
         print(f"Left out: the scan and what is made of it. {error}", file=sys.stderr)

@@ -8,7 +8,10 @@ from typing import Any
 import numba
 import numpy as np
 import pymc as pm
+from numba.core.callconv import CPUCallConv
 from numba.core.cgutils import if_unlikely
+from numba.core.codegen import JITCodeLibrary
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
@@ -21,6 +24,12 @@ with arviz_without_pictures():
 
 WRAPPERS = ("_make_c_logp_func", "_make_c_expand_func")
 """Functions of nutpie that wrap what PyTensor compiled for its sampler."""
+PARTS = {
+    Dispatcher: ("get_call_template",),
+    JITCodeLibrary: ("get_pointer_to_function",),
+    CPUCallConv: ("get_function_type", "call_function", "return_status_propagate"),
+}
+"""Of numba, what has to be there to call a compiled function by its address."""
 _lock = threading.Lock()
 
 
@@ -114,7 +123,12 @@ def _expansion(
 
 
 def _by_address(inner: Any) -> Any:
-    """Return a function for numba that calls a compiled one, of any arguments, by its address."""
+    """Return a function for numba that calls a compiled one, of any arguments, by its address.
+
+    It is that function itself where numba lacks what this needs.
+    """
+    if not all(hasattr(of, name) for of, names in PARTS.items() for name in names):
+        return inner
 
     @intrinsic
     def call(_: Any, given: Any) -> tuple[Any, Callable[..., Any]]:

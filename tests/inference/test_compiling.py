@@ -4,6 +4,7 @@ import gc
 import inspect
 from collections.abc import Callable
 
+import numba
 import numpy as np
 import nutpie
 import pymc as pm
@@ -96,6 +97,21 @@ def test_errors_of_compiled_functions_are_reported(value: float, code: int) -> N
         x = pm.Normal("x")
         pm.Potential("bounded", Assert("x is at most 1")(x, x < 1.0))
     assert density_of(compile_model(model))(np.array([value]))[0] == code
+
+
+def test_a_numba_without_addresses_compiles_in_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = np.array([0.3, -0.2])
+    usual = density_of(compile_model(with_data()))(point)
+    monkeypatch.setattr(compiling, "PARTS", {dict: ("what_numba_lacks",)})
+    assert compiling._by_address(usual) is usual
+    linked = density_of(compile_model(with_data()))(point)
+    assert linked[0] == usual[0] == 0
+    np.testing.assert_allclose(np.r_[linked[1:]], np.r_[usual[1:]], rtol=1e-13)
+
+
+def test_numba_has_what_addresses_need() -> None:
+    """Without it models are compiled as well, and a fit takes longer."""
+    assert compiling._by_address(numba.njit(lambda x: x)).py_func.__name__ == "called"
 
 
 def test_compiled_functions_outlive_their_model() -> None:
