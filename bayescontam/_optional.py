@@ -72,11 +72,10 @@ def _leave_jax_alone() -> None:
 
     `arviz_base` puts a JAX that is imported at first use among the modules of Python. SciPy and
     matplotlib look there before they compare an array with those of JAX, which imports all of it:
-    more than a second of every fit and every report.
+    more than a second of every fit and every report. Whoever holds that module may use it still.
     """
-    user = sys.modules.get("arviz_base.io_numpyro")
     for name in ("jax", "numpyro"):
         module = sys.modules.get(name)
-        if user is not None and type(module).__name__ == "_LazyModule":
+        if module is not None and type(module).__name__ == "_LazyModule":
             del sys.modules[name]
-            setattr(user, name, _Later(name))
+            module.__class__ = _Later

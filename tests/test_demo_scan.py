@@ -1,5 +1,8 @@
 """What the demo simulates: verdicts and responses of a truth that is known."""
 
+import subprocess
+import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -120,6 +123,7 @@ def test_without_the_extra_the_scan_is_left_out(
 
     monkeypatch.setattr("bayescontam.scan.run.run_scan", missing)
     monkeypatch.setattr(verb, "_fit_printed_figures", lambda *_: None)
+    monkeypatch.setattr(demo_scan, "MANIFEST", "no-such-manifest")  # of the process beside
     verb.demo(tmp_path, quiet=True)
     said = capsys.readouterr()
     assert said.out == ""
@@ -128,16 +132,61 @@ def test_without_the_extra_the_scan_is_left_out(
     assert list(tmp_path.iterdir()) == []
 
 
+SMALL = """
+summary = "small"
+[generated]
+items = 40
+documents = 400
+[embedding]
+model = "hashing"
+"""
+
+
+@pytest.mark.slow
+def test_the_scan_is_made_beside_the_first_fits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    manifest, out = tmp_path / "small.toml", tmp_path / "demo"
+    manifest.write_text(SMALL)
+    monkeypatch.setattr(demo_scan, "MANIFEST", str(manifest))
+    with verb._scanning(out) as scanned:
+        assert scanned() == 0
+    scan = Scan.load(out / "scan")
+    assert len(scan.items) == 40
+
+
+def test_a_scan_that_is_not_wanted_any_more_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also one that does not hear that it is to end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def deaf(*_: object, **options: Any) -> subprocess.Popen[bytes]:
+        code = (
+            "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+            " open('deaf', 'w'); time.sleep(60)"
+        )
+        process = popen([sys.executable, "-c", code], cwd=tmp_path, **options)
+        while not (tmp_path / "deaf").exists():
+            time.sleep(0.02)
+        started.append(process)
+        return process
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", deaf)
+    monkeypatch.setattr(verb, "PATIENCE", 0.1)
+    with pytest.raises(KeyboardInterrupt), verb._scanning(tmp_path):
+        raise KeyboardInterrupt
+    assert started[0].poll() is not None
+
+
 @pytest.mark.slow
 def test_from_a_corpus_to_a_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The demo with a small corpus, an embedder without a model, and few draws."""
     manifest = tmp_path / "small.toml"
-    manifest.write_text(
-        'summary = "small"\n[generated]\nitems = 40\ndocuments = 400\n'
-        '[embedding]\nmodel = "hashing"\n'
-    )
+    manifest.write_text(SMALL)
     few: dict[str, Any] = {"draws": 200, "tune": 300, "chains": 2}
     monkeypatch.setattr(demo_scan, "MANIFEST", str(manifest))
     monkeypatch.setattr(pipeline, "fit", partial(pipeline.fit, **few))

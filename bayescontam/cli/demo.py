@@ -1,8 +1,9 @@
 """Command ``demo``: the main jobs on published figures and a made-up corpus."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: bayescontam demo --out demo"
 SEED = 1
+PATIENCE = 10.0
+"""Seconds that a scan which is no longer wanted has to end by itself."""
 _HALVES = (
     "Each model was finetuned on duplicates of one half of a benchmark's items (contamination 1)"
     " and not on those of the other (contamination 0). The model 'not finetuned' is the base of"
@@ -48,28 +51,47 @@ def demo(
     matches are weighed, and responses are fitted.
     """
     from bayescontam._files import make_folder
+    from bayescontam._progress import stage
 
     make_folder(out)
     command = f"bayescontam demo --out {out}"
-    with _scanning(out) as beside:
+    with _scanning(out) as scanned:
         _fit_printed_figures(out, quiet, command)
-        scan = _scan_made_up_corpus(out, quiet, command, beside)
-    if scan:
+        _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
+        with stage(not quiet, "scanning, begun beside the fits"):
+            scanned()
+    if scan := _scan_made_up_corpus(out, quiet, command):
         _fit_scanned(scan, out, quiet, command)
 
 
 @contextmanager
-def _scanning(out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Scan in a process of its own: a fit leaves one core idle while its model is compiled."""
+def _scanning(out: Path) -> Iterator[Callable[[], object]]:
+    """Scan in a process of its own: a fit leaves one core idle while its model is compiled.
+
+    What is yielded waits for it. What it could not do, `run_scan` does or reports.
+    """
     from bayescontam.scan.synthetic import MANIFEST
 
-    scan = [sys.executable, "-m", "bayescontam", "scan", MANIFEST, "--out", str(out / "scan")]
+    # -P: a file of the current folder may have the name of a module.
+    command = [sys.executable, "-P", "-m", "bayescontam", "scan", MANIFEST, "--quiet"]
     none = subprocess.DEVNULL
-    with subprocess.Popen([*scan, "--quiet"], stdin=none, stdout=none, stderr=none) as beside:
+    beside = subprocess.Popen(
+        [*command, "--out", str(out / "scan")],
+        stdin=none,
+        stdout=none,
+        stderr=none,
+        # Of its own, so that Ctrl-C reaches it once: from here.
+        process_group=0 if os.name == "posix" else None,
+    )
+    try:
+        yield beside.wait
+    finally:
+        beside.terminate()  # where a fit failed or was interrupted; else it has ended
         try:
-            yield beside
-        finally:
-            beside.terminate()  # of a fit that failed or was interrupted; else it has ended
+            beside.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            beside.kill()
+            beside.wait()
 
 
 def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
@@ -103,18 +125,12 @@ def _fit_printed_figures(out: Path, quiet: bool, command: str) -> None:
         _show(fitted, out / f"{name}.html", quiet)
 
 
-def _scan_made_up_corpus(
-    out: Path, quiet: bool, command: str, beside: subprocess.Popen[bytes]
-) -> "Scan | None":
-    """Take the scan of the other process; None where the extra is not installed."""
-    from bayescontam._progress import stage
+def _scan_made_up_corpus(out: Path, quiet: bool, command: str) -> "Scan | None":
+    """Scan, or take a finished scan as it is; None where the extra is not installed."""
     from bayescontam.scan.run import run_scan
     from bayescontam.scan.synthetic import MANIFEST
 
-    _print(quiet, "", "From a corpus to genuine ability: a made-up corpus is scanned")
-    with stage(not quiet, "scanning, begun beside the fits"):
-        beside.wait()
-    try:  # what that process could not do is done here, or is an error with its message
+    try:
         return run_scan(MANIFEST, out / "scan", progress=not quiet, command=command)
     except MissingExtraError as error:
         print(f"Left out: the scan and what is made of it. {error}", file=sys.stderr)

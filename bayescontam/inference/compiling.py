@@ -8,10 +8,6 @@ from typing import Any
 import numba
 import numpy as np
 import pymc as pm
-from numba.core.callconv import CPUCallConv
-from numba.core.cgutils import if_unlikely
-from numba.core.codegen import JITCodeLibrary
-from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
@@ -24,12 +20,8 @@ with arviz_without_pictures():
 
 WRAPPERS = ("_make_c_logp_func", "_make_c_expand_func")
 """Functions of nutpie that wrap what PyTensor compiled for its sampler."""
-PARTS = {
-    Dispatcher: ("get_call_template",),
-    JITCodeLibrary: ("get_pointer_to_function",),
-    CPUCallConv: ("get_function_type", "call_function", "return_status_propagate"),
-}
-"""Of numba, what has to be there to call a compiled function by its address."""
+KNOWN_NUMBA = (0, 68)
+"""The newest numba whose internals `_by_address` is known to fit."""
 _lock = threading.Lock()
 
 
@@ -42,8 +34,8 @@ def compile_model(model: pm.Model, progress: bool = False) -> compile_pymc.Compi
     in each process: a third of the time for a table of 500 responses
     (``benchmarks/test_compiling.py``). Its wrappers are therefore replaced, while it compiles, by
     some that copy in a loop, and call what PyTensor compiled where it lies in memory: numba would
-    take a copy into each wrapper and compile that again, a third of what remained. A nutpie
-    without such wrappers compiles in its own way.
+    take a copy into each wrapper and compile that again. A nutpie without such wrappers compiles
+    in its own way.
     """
     with (
         stage(progress, "compiling the model"),
@@ -123,30 +115,35 @@ def _expansion(
 
 
 def _by_address(inner: Any) -> Any:
-    """Return a function for numba that calls a compiled one, of any arguments, by its address.
+    """Return a function for numba that calls a compiled one by its address.
 
-    It is that function itself where numba lacks what this needs.
+    It is that function itself with a numba that is newer than those tried.
     """
-    if not all(hasattr(of, name) for of, names in PARTS.items() for name in names):
+    if numba.version_info[:2] > KNOWN_NUMBA:
         return inner
+    from numba.core.cgutils import if_unlikely, unpack_tuple
 
     @intrinsic
     def call(_: Any, given: Any) -> tuple[Any, Callable[..., Any]]:
         _, _, types, _ = inner.get_call_template(tuple(given), {})  # which compiles it
         compiled = inner.overloads[types]
         described = compiled.fndesc
+        starred = isinstance(types[0], numba.types.BaseTuple)
 
         def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:
             convention = context.call_conv
             kind = convention.get_function_type(described.restype, described.argtypes)
+            # Found by name; PyTensor makes names unique, in its cache too (numba's issue 10486).
             address = compiled.library.get_pointer_to_function(described.llvm_func_name)
+            assert address, "numba has lost a function that it compiled"
             number = context.get_constant(numba.types.intp, address)
+            # What PyTensor caches takes one tuple (`*args`), other functions each argument.
             status, value = convention.call_function(
                 builder,
                 builder.inttoptr(number, kind.as_pointer()),
                 described.restype,
                 described.argtypes,
-                args,
+                args if starred else unpack_tuple(builder, args[0]),
             )
             with if_unlikely(builder, status.is_error):
                 convention.return_status_propagate(builder, status)

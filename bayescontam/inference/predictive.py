@@ -22,7 +22,7 @@ from bayescontam.inference.posterior import (
     slopes,
     stack_draws,
 )
-from bayescontam.inference.prior_sampling import sample_prior
+from bayescontam.inference.prior_sampling import sample_by_pymc, sample_prior
 from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
@@ -336,7 +336,10 @@ def prior_draws(
     """Draw effects and parameters from the prior, dims (chain, draw, …)."""
     observed = {variable.name for variable in built.model.observed_RVs}
     wanted = [name for name in built.model.named_vars if name not in observed]
-    prior = sample_prior(built.model, wanted, count, rng)
+    # Of effects of so many responses, several copies would be in memory at the same time.
+    large = count * (len(built.design) - built.design.n_single) > MOST_NUMBERS
+    sample = sample_by_pymc if large else sample_prior
+    prior = sample(built.model, wanted, count, rng)
     draws = draw_difficulties(stack_draws(prior, built.design), built.lattice, rng, responses=False)
     draws = with_own_effects(draws, built, rng, responses=False)
     return draw_contamination(draws, built, rng, responses=False)[0], prior

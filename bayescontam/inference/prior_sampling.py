@@ -7,9 +7,11 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
+from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.compile.maker import function
 from pytensor.compile.sharedvalue import shared
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT
 
@@ -17,6 +19,7 @@ from bayescontam._progress import unannounced
 
 MODE = "FAST_COMPILE"
 """PyTensor's mode of functions that are called once: compiling for speed takes longer."""
+_RANDOM = RandomVariable, SymbolicRandomVariable
 
 
 def sample_prior(
@@ -25,11 +28,14 @@ def sample_prior(
     """Draw variables of a model from the prior, dims (chain, draw, …) with one chain.
 
     `pymc.sample_prior_predictive` calls a function once for each draw, since PyTensor does not
-    vectorise random variables of a stated size: 2,000 draws of 100 abilities and slopes take six
-    times as long (``benchmarks/test_compiling.py``). It draws models that hold random variables of
-    another kind.
+    vectorise random variables of a stated size: several times as long for 2,000 draws
+    (``benchmarks/test_compiling.py -k prior``). It draws models that hold random variables of
+    another kind, or variables below observed ones.
     """
-    if not all(isinstance(variable.owner.op, RandomVariable) for variable in model.free_RVs):
+    free = {variable.owner for variable in model.free_RVs}
+    needed = ancestors([*(model[name] for name in names), *model.free_RVs])
+    random = {x.owner for x in needed if x.owner and isinstance(x.owner.op, _RANDOM)}
+    if not random <= free or not all(isinstance(node.op, RandomVariable) for node in free):
         return sample_by_pymc(model, names, count, rng)
     several: dict[Any, Any] = {}
     for variable in model.free_RVs:  # those that others depend on come first

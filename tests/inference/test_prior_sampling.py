@@ -15,7 +15,7 @@ from bayescontam.inference.prior_sampling import sample_by_pymc, sample_prior
 from bayescontam.specs.registry import shipped_models
 from tests.golden.tables import imputed_table, table_of
 
-DRAWS, DIRECTIONS = 1000, 20
+DRAWS, DIRECTIONS = 500, 20
 # False alarms of all comparisons together: 1e-5, and the seeds are fixed.
 SMALLEST_P = 1e-5 / (DIRECTIONS * 30)
 
@@ -108,3 +108,12 @@ def test_other_kinds_of_random_variables_are_left_to_pymc() -> None:
         drawn = sample_prior(model, ["able"], 50, np.random.default_rng(1))
     assert drawn["able"].shape == (1, 50, 3)
     np.testing.assert_allclose(drawn["able"].sum("able_dim_0"), 0.0, atol=1e-12)
+
+
+def test_variables_below_observed_ones_are_left_to_pymc() -> None:
+    with pm.Model() as model:
+        observed = pm.Normal("observed", 0.0, 10.0, observed=1.0)
+        pm.Normal("below", observed, 0.1)
+    drawn = sample_prior(model, ["below"], 200, np.random.default_rng(1))
+    # Of 200 draws a standard deviation below half of the true one has a probability below 1e-15.
+    assert drawn["below"].std() > 5.0
