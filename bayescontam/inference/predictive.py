@@ -41,7 +41,7 @@ MOST_DENSITIES = 50_000_000
 REPLICATES = 500
 """Replicated data sets drawn for each check."""
 FEWEST, MOST_NUMBERS = 200, 100_000_000
-"""Fewest replicates, and most numbers of all of them, for large tables."""
+"""Fewest replicates, and most numbers that are held at once, for large tables."""
 BINS = 6
 """Most contamination bins of a benchmark."""
 

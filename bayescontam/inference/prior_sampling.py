@@ -29,8 +29,8 @@ def sample_prior(
 
     `pymc.sample_prior_predictive` calls a function once for each draw, since PyTensor does not
     vectorise random variables of a stated size: several times as long for 2,000 draws
-    (``benchmarks/test_compiling.py -k prior``). It draws models that hold random variables of
-    another kind, or variables below observed ones.
+    (``benchmarks/test_compiling.py -k prior``). Models with random variables of another kind, or
+    with variables below observed ones, are left to it.
     """
     free = {variable.owner for variable in model.free_RVs}
     needed = ancestors([*(model[name] for name in names), *model.free_RVs])

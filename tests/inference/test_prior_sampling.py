@@ -10,14 +10,16 @@ import xarray as xr
 from scipy import stats
 
 import bayescontam as bc
-from bayescontam.inference import prior_sampling
+from bayescontam.data.responses import Responses
+from bayescontam.inference import predictive, prior_sampling
 from bayescontam.inference.prior_sampling import sample_by_pymc, sample_prior
-from bayescontam.specs.registry import shipped_models
+from bayescontam.model.build import build
+from bayescontam.specs.registry import load_model, shipped_models
 from tests.golden.tables import imputed_table, table_of
 
 DRAWS, DIRECTIONS = 500, 20
-# False alarms of all comparisons together: 1e-5, and the seeds are fixed.
-SMALLEST_P = 1e-5 / (DIRECTIONS * 30)
+# Of 18 models, twice in each direction: false alarms of all together 1e-5, and seeds are fixed.
+SMALLEST_P = 1e-5 / (18 * 2 * DIRECTIONS)
 
 
 def latent(model: pm.Model) -> list[str]:
@@ -117,3 +119,23 @@ def test_variables_below_observed_ones_are_left_to_pymc() -> None:
     drawn = sample_prior(model, ["below"], 200, np.random.default_rng(1))
     # Of 200 draws a standard deviation below half of the true one has a probability below 1e-15.
     assert drawn["below"].std() > 5.0
+
+
+def test_effects_of_very_many_responses_are_drawn_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Several arrays of all draws and responses would be in memory at the same time."""
+    built = build(load_model("hierarchical"), Responses.from_frame(table_of("repeated")))
+    repeated = len(built.design) - built.design.n_single
+    assert repeated > 0
+    drawn: list[str] = []
+    for name in ("sample_prior", "sample_by_pymc"):
+        own = getattr(predictive, name)
+        monkeypatch.setattr(
+            predictive, name, lambda *given, name=name, own=own: drawn.append(name) or own(*given)
+        )
+    for most in (5 * repeated, 5 * repeated - 1):
+        monkeypatch.setattr(predictive, "MOST_NUMBERS", most)
+        draws, _ = predictive.prior_draws(built, 5, np.random.default_rng(1))
+        assert len(draws) == 5
+    assert drawn == ["sample_prior", "sample_by_pymc"]
