@@ -159,11 +159,14 @@ def uncertain_quantities(draws: Draws, built: BuiltModel) -> dict[str, np.ndarra
     assert draws.node is not None
     cells = estimands(draws, built, (1, len(draws)), "zero")["estimands"]
     names = ("accuracy", "genuine_ability_direct", "overfitting_direct", "slope")
-    reported = {name: cells[name].to_numpy()[0, :, :, 0] for name in names}
     contamination = exposure.nodes[np.arange(len(exposure)), draws.node]
-    spread = {"sigma_delta": draws.sigma_delta, "all contamination": contamination.mean(axis=1)}
-    every = {"theta": draws.theta, "contamination": contamination}
-    return reported | {name: values.reshape(-1, 1) for name, values in spread.items()} | every
+    assert draws.sigma_delta is not None
+    return {name: cells[name].to_numpy()[0, :, :, 0] for name in names} | {
+        "theta": draws.theta,
+        "contamination": contamination,
+        "all contamination": contamination.mean(axis=1, keepdims=True),
+        "sigma_delta": draws.sigma_delta.reshape(-1, 1),
+    }
 
 
 @pytest.mark.timeout(3600)
