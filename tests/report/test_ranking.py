@@ -30,7 +30,7 @@ def test_the_page_ranks_across_and_within_benchmarks(hostile: Fit) -> None:
     part = section(render(hostile))
     text = " ".join(Parsed(part).text.split())
     across, first = rank_models(hostile), rank_models(hostile, BENCHMARKS[0])
-    assert across.table["model"].tolist() == [MODELS[0], MODELS[2]]
+    assert set(across.table["model"]) == {MODELS[0], MODELS[2]}  # equal but for chance
     head, _, tail = text.partition("Within each benchmark")
     for said in across.sentences():
         assert said in head
