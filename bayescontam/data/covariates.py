@@ -10,6 +10,7 @@ import pandas as pd
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, IntArray
 from bayescontam.data.measures import (
+    GUESS_COLUMNS,
     MEASURES,
     Scale,
     load_measured,
@@ -39,6 +40,11 @@ _NEEDED = {
     "contamination": "add one: numbers from 0 (surely clean) to 1 (surely contaminated)",
 }
 _KNOWN = ("benchmark", "item", "model", *MEASURES)
+_OF_RESPONSES = (
+    "base", "checkpoint", "clean", "concept", "cutoff", "duplicate_kind", "released",
+    *GUESS_COLUMNS,
+)  # fmt: skip
+"""Columns that have a meaning of their own in responses."""
 
 
 def read_covariates(
@@ -152,6 +158,10 @@ class Covariates:
             validate_unique(pd.DataFrame({name: clean[name] for name in keys}), keys, faults)
         faults.raise_if_any()
         extras = {name: table[name] for name in table.columns if name not in clean}
+        if idle := [name for name in _OF_RESPONSES if name in extras]:
+            faults.notes.append(
+                f"{source}: {join_list(idle)} not used: such columns count in the responses alone"
+            )
         return cls(pd.DataFrame(clean | extras), source, tuple(faults.notes))
 
     def attached_to(

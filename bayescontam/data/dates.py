@@ -20,8 +20,8 @@ from bayescontam.data.validation import (
     format_value,
     mismatch_reasons,
     need_columns,
+    read_clean,
     read_names,
-    read_numbers,
     to_plain_frame,
     validate_unique,
     without_partner,
@@ -40,7 +40,12 @@ _MONTHS = {
     for number, name in enumerate(names)
     if name
 }
-_ISO = re.compile(r"(?P<y>\d{4})(?:([-/])(?P<m>\d{1,2})(?:\2(?P<d>\d{1,2})(?:[T ].*)?)?)?")
+_ISO = re.compile(r"(?P<y>\d{4})(?:([-/])(?P<m>\d{1,2})(?:\2(?P<d>\d{1,2})(?:[T ](?P<t>\S.*))?)?)?")
+_TIME = re.compile(
+    r"(?P<h>[01]\d|2[0-3])(?::?(?P<m>[0-5]\d)(?::?[0-5]\d(?:[.,]\d+)?)?)? ?"
+    r"(?:Z|UTC|GMT|(?P<sign>[-+])(?P<zh>[01]\d)(?::?(?P<zm>[0-5]\d))?)?",
+    re.IGNORECASE,
+)
 _PLAIN = re.compile(r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})?")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[- ]?(\d{4})", re.IGNORECASE)
 _WORDS = re.compile(r"(?:(\d{1,2})\.? )?([A-Za-z]+)\.?(?: (\d{1,2})(?:st|nd|rd|th)?,)? (\d{4})")
@@ -93,7 +98,7 @@ def dated(
     values = np.where(known, first <= latest, np.nan)
     declared = frame["model"].isin(clean).to_numpy()
     if "clean" in frame.columns:
-        declared = declared | (read_numbers(frame["clean"], words=True) == 1)
+        declared = declared | read_clean(frame["clean"], source)
     _refuse_contradicted(frame, source, declared & (values == 1), first, latest)
     values[~known & declared] = 0.0
     if "contamination" in frame.columns:
@@ -255,6 +260,9 @@ def _span(value: Any) -> tuple[datetime.date | None, datetime.date | None] | Non
     if value is None or value is pd.NA or value is pd.NaT:
         return None, None
     if isinstance(value, datetime.datetime):
+        # Midnight of a zone is a day that got one.
+        if value.tzinfo is not None and value.time() != datetime.time():
+            value = value.astimezone(datetime.UTC)
         return value.date(), value.date()
     if isinstance(value, datetime.date):
         return value, value
@@ -293,8 +301,23 @@ def _span_of(text: str) -> tuple[datetime.date, datetime.date] | None:
         return None
     begin = datetime.date(year, first, int(day or 1))
     if day:
+        if found.groupdict().get("t"):
+            if (time := _TIME.fullmatch(found["t"])) is None:
+                return None
+            begin += datetime.timedelta(days=_days_to_utc(time))
         return begin, begin
     return begin, datetime.date(year, last, calendar.monthrange(year, last)[1])
+
+
+def _days_to_utc(time: re.Match[str]) -> int:
+    """Return by how many days the day of a time and zone differs from that in UTC."""
+    if time["sign"] is None:
+        return 0
+    minutes = 60 * int(time["h"]) + int(time["m"] or 0)
+    if minutes == 0:  # a day that got a zone
+        return 0
+    ahead = 60 * int(time["zh"]) + int(time["zm"] or 0)
+    return (minutes - (ahead if time["sign"] == "+" else -ahead)) // (24 * 60)
 
 
 def _how_to_write(cells: pd.Series) -> str:

@@ -23,6 +23,7 @@ from bayescontam.data.measures import (
 )
 from bayescontam.data.tools import ADVICE, import_advice
 from bayescontam.data.validation import (
+    MISSING,
     YES_OR_NO,
     FaultList,
     closest_name,
@@ -31,6 +32,7 @@ from bayescontam.data.validation import (
     flag_near_duplicates,
     format_value,
     need_columns,
+    read_clean,
     read_names,
     read_numbers,
     renamed_columns,
@@ -374,7 +376,7 @@ class Responses:
             )
         clean = self.frame["model"].isin(models).to_numpy()
         if "clean" in self.frame.columns:
-            clean = clean | (read_numbers(self.frame["clean"], words=True) == 1)
+            clean = clean | read_clean(self.frame["clean"], self.source)
         return replace(self, frame=self.frame.assign(clean=clean.astype(np.int64)))
 
     @property
@@ -415,7 +417,10 @@ def _check_participants(clean: dict[str, Any], faults: FaultList) -> None:
         return
     groups = named.groupby(clean["model"])
     mixed = groups.transform("any") & ~named
-    problem = "blank, and other rows of this model have one; a model is a group of people, or not"
+    problem = (
+        "blank, or a word for nothing such as NA, and other rows of this model have one; a model is"
+        " a group of people, or not"
+    )
     faults.flag(mixed.to_numpy(), PARTICIPANT, problem)
 
 
@@ -432,7 +437,8 @@ def _clean(
     for column in (name for name in _KEYS if name in clean):
         flag_near_duplicates(clean[column], column, faults)
     if PARTICIPANT in table.columns:
-        clean[PARTICIPANT] = read_names(table, PARTICIPANT, faults, blank_ok=True)
+        people = read_names(table, PARTICIPANT, faults, blank_ok=True)
+        clean[PARTICIPANT] = people.where(~people.str.strip().str.casefold().isin(MISSING), "")
         flag_near_duplicates(clean[PARTICIPANT], PARTICIPANT, faults)
         _check_participants(clean, faults)
         if (clean[PARTICIPANT] == "").all():

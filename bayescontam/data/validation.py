@@ -17,7 +17,7 @@ from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.errors import DataError, Fault, UsageError
 
 MISSING = frozenset({"", "na", "n/a", "<na>", "nan", "null", "none"})
-"""Cells that mean "no number here", in any case. Never applied to names."""
+"""Cells that mean "nothing here", in any case; never applied to models, benchmarks and items."""
 
 _MOST_FAULTS = 100_000
 """Rows with one fault that are listed singly; a large table may be wrong in every row."""
@@ -263,6 +263,29 @@ def flag_near_duplicates(names: pd.Series, column: str, faults: FaultList) -> No
             if count[short] > 1 and name != short and (name in floats) == floating
         }
         faults.flag(names.isin(bad).to_numpy(), column, problem, names)
+
+
+def read_labels(cells: pd.Series, models: Collection[str] = ()) -> pd.Series:
+    """Return an optional column as text without outer blanks, "" where there is none.
+
+    Words that programs write for nothing, such as NA of R, are none, except names of `models`.
+    """
+    labels = cells.astype(object).where(cells.notna(), "").map(str).str.strip()
+    return labels.where(~labels.str.casefold().isin(MISSING) | labels.isin([*models]), "")
+
+
+def read_clean(cells: pd.Series, source: str) -> BoolArray:
+    """Return in which rows a model is known to be clean, by a column of 1 and 0 or yes and no."""
+    values, column = read_numbers(cells, words=True), str(cells.name)
+    odd = ~np.isin(values, (0, 1))
+    if odd.any():
+        problem = (
+            f"got {format_value(cells[odd].iloc[0])}, allowed is 1 (the model is known to be clean)"
+            f" or 0, in every row ({odd.sum():,} of {len(cells):,} rows have neither)"
+        )
+        advice = f"If '{printable(column, 60)}' means something else, rename the column."
+        raise DataError([Fault(source, problem, column=column)], advice)
+    return values == 1
 
 
 def _name(cell: Any) -> str | None:

@@ -49,7 +49,8 @@ def resample(
     progress: bool = False,
 ) -> dict[tuple[str, str], FloatArray]:
     """Return the quantities of each resample for every model and benchmark, dims (resample,)."""
-    # Items of a benchmark are drawn with replacement, all trials of an item together. To each
+    # Items of a benchmark are drawn with replacement, all trials of an item together; where their
+    # numbers of trials differ, as if each had the mean number. To each
     # resample a logistic regression of correct answers on contamination is fitted, with the
     # penalty `penalty / 2 * slope**2` and none on the intercept (scikit-learn: C = 1 / penalty).
     # Genuine ability is the predicted accuracy at the smallest contamination of the resample, or
@@ -91,6 +92,8 @@ def _resampled(
 ) -> FloatArray:
     """Return `QUANTITIES` of a model on a benchmark, dims (quantity, resample)."""
     items = len(correct)
+    if np.ptp(trials) > 0:  # items count alike, as in accuracies, however many trials they have
+        correct, trials = correct / trials * trials.mean(), np.full(items, trials.mean())
     block, chance, parts = max(_BLOCK // items, 1), np.full(items, 1 / items), []
     for first in range(0, resamples, block):
         size = min(block, resamples - first)

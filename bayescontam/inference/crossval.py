@@ -30,7 +30,6 @@ from bayescontam.inference.loo import elpd_figures, stored_loo, sum_se
 from bayescontam.inference.named_fits import FitsOrFiles, named_fits
 from bayescontam.inference.posterior import CHUNK, stack_draws
 from bayescontam.inference.predictive import Prediction, predictive_draws
-from bayescontam.inference.psis import GOOD_K
 from bayescontam.inference.result import Fit
 from bayescontam.inference.reusable import sample
 from bayescontam.inference.sampling import Sampling
@@ -312,7 +311,7 @@ def _chosen(name: str, loo: ELPDDataLOO, most: int) -> IntArray:
     if len(which) > most:
         raise UsageError(
             f"compare: {len(which):,} responses of '{printable(name, 60)}' have a Pareto k above"
-            f" {GOOD_K:g}, and at most {most} are left out one by one; leave responses out by"
+            f" {loo.good_k:.3g}, and at most {most} are left out one by one; leave responses out by"
             " folds instead (leave_out='response', folds=10; --leave-out response --folds 10)"
         )
     return which
@@ -475,7 +474,7 @@ def _doubts(own: ELPDData, by: By) -> Iterator[str]:
     made, what = own.elpd_i.attrs, "items" if by == "item" else "responses"
     if bad := _unreliable(own):
         few = f"were predicted by fewer than {FEWEST_DRAWS} draws"
-        why = few if made else f"have Pareto k > {GOOD_K:g}"
+        why = few if made or own.good_k is None else f"have Pareto k > {own.good_k:.3g}"
         yield f"{bad} {what} {why}: unreliable there."
     if made and made["failed"]:
         yield (

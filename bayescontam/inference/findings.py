@@ -96,6 +96,9 @@ def finding(headline: pd.DataFrame, smallest: float) -> list[str]:
 
 def _effects(rows: pd.DataFrame, names: EffectNames, unit: _Unit, smallest: float) -> Iterator[str]:
     """Yield how much of the accuracy is due to contamination, and for whom that is open."""
+    # Equal raw accuracies share places: none of them is a move.
+    tied = rows.groupby(["benchmark", "rank_raw"])["model"].transform("size")
+    rows = rows.assign(rank_last=rows["rank_raw"] + tied - 1)
     kinds, effect = rows[names.verdict], names.effect
     shown = rows[kinds == Overfitting.SHOWN]
     if len(shown):
@@ -147,9 +150,10 @@ def _leading(count: int, of: int, unit: _Unit) -> str:
 
 def _moved(row: Any) -> str:
     before, after = row["rank_raw"], row["rank"]
-    if pd.isna(before) or pd.isna(after) or before == after:
+    if pd.isna(before) or pd.isna(after) or before <= after <= row["rank_last"]:
         return ""
-    return f", from rank {place(before)} to {place(after)}"
+    shared = "a shared " if row["rank_last"] > before else ""
+    return f", from {shared}rank {place(before)} to {place(after)}"
 
 
 def _not_shown(kinds: "pd.Series[str]", smallest: float, effect: str) -> Iterator[str]:

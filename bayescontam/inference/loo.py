@@ -20,7 +20,7 @@ from bayescontam.inference.posterior import (
     node_probabilities,
 )
 from bayescontam.inference.predictive import Prediction, predictive_draws
-from bayescontam.inference.psis import GOOD_K, psis_weights
+from bayescontam.inference.psis import max_pareto_k, psis_weights
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
@@ -44,10 +44,11 @@ def stored_loo(tree: xr.DataTree) -> ELPDDataLOO:
         xr.DataArray(loo[name].to_numpy()[order], coords, "response", name=name)
         for name in ("elpd", "pareto_k")
     )
-    elpd = elpd.assign_coords(group=("response", np.arange(elpd.size)), reliable=pareto_k <= GOOD_K)
+    good_k = max_pareto_k(loo.sizes["kept_draw"])
+    elpd = elpd.assign_coords(group=("response", np.arange(elpd.size)), reliable=pareto_k <= good_k)
     parameters = float((loo["log_density"] - loo["elpd"]).sum())
     figures = elpd_figures(elpd, parameters, loo.sizes["kept_draw"])
-    return ELPDDataLOO(**figures, good_k=GOOD_K, pareto_k=pareto_k)
+    return ELPDDataLOO(**figures, good_k=good_k, pareto_k=pareto_k)
 
 
 def elpd_figures(elpd: xr.DataArray, parameters: float, draws: int) -> dict[str, Any]:

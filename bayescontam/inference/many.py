@@ -26,6 +26,8 @@ from bayescontam.specs.model import ModelSpec
 
 RECORD = "fits.json"
 """File of a folder of fits: which tables they are of, and how they were made."""
+_LONGEST = 200
+"""Characters of a file's name; file systems allow 255 bytes, with what unfinished files add."""
 TABLE = "table"
 """Name of the column of tables' names, where they do not come from a column."""
 Table = Responses | pd.DataFrame | Path
@@ -138,7 +140,8 @@ def fit_many(
     model : ModelSpec, str, path-like or mapping, default "auto"
         Model spec, as for `fit`; ``"auto"`` is composed for each table.
     folder : path-like, optional
-        Where fits are stored as they are made, as ``NAME.nc`` and with a record ``fits.json``. A
+        Where fits are stored as they are made, as ``NAME.nc`` (of a name of more than 200
+        characters its start, and a hash) and with a record ``fits.json``. A
         second call with the same options makes what is missing, and what has other responses.
     seed : int, optional
         Seed of every fit; default: a fresh one, which the fits and the folder record.
@@ -193,7 +196,7 @@ def fit_many(
             made = {"model": model, **options}
             made.pop("command", None)
             own = _claim(place, tables, made, seed, column)
-            files = {name: place / f"{quote(name, safe=' ')}.nc" for name in tables}
+            files = {name: place / _file_name(name) for name in tables}
             for name, file in files.items():
                 if not file.exists():
                     with atomic_path(file) as part:
@@ -253,10 +256,18 @@ def _claim(
             )
         for name, hashed in before["tables"].items():
             if hashes.get(name, hashed) != hashed:
-                (folder / f"{quote(name, safe=' ')}.nc").unlink(missing_ok=True)
+                (folder / _file_name(name)).unlink(missing_ok=True)
         hashes = before["tables"] | hashes
     write_json(path, {"format": 1, "made": made, "tables": hashes})
     return seed
+
+
+def _file_name(name: str) -> str:
+    """Return the name of the file of a fit; of a long name its start, and a hash of it."""
+    quoted = quote(name, safe=" ")
+    if len(quoted) > _LONGEST:
+        quoted = f"{quoted[: _LONGEST - 17]}-{sha256(name.encode())[:16]}"
+    return f"{quoted}.nc"
 
 
 def _hash(frame: pd.DataFrame) -> str:

@@ -28,7 +28,7 @@ from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames
 from bayescontam.model.guessing import guess_priors
 from bayescontam.model.lineage import NO_DOSE, Lineage
 from bayescontam.model.priors import stretch
-from bayescontam.model.transforms import LinearisedEstimate, rough_abilities, stretch_of_repeats
+from bayescontam.model.transforms import LinearisedEstimate, mean_accuracies
 from bayescontam.specs.priors import Beta
 
 _ZERO = (*EFFECTS, "novelty_gap")
@@ -96,10 +96,8 @@ class Levels:
 
 
 def _of_accuracies(design: Design, overdispersed: bool) -> LinearisedEstimate:
-    """Return log-odds of mean accuracies, and their errors, (model, benchmark)."""
-    found = rough_abilities(design, overdispersed)
-    if overdispersed:
-        found = found.stretched(np.array(1 / stretch_of_repeats(design)))
+    """Return log-odds of mean accuracies over items, and their errors, (model, benchmark)."""
+    found = mean_accuracies(design, overdispersed)
     if design.by == "benchmark":
         return found
     # Units count by their items, in all models alike: precisions differ between those compared.

@@ -10,10 +10,10 @@ import pandas as pd
 from bayescontam._text import join_list
 from bayescontam.data.measures import guess_column, shared_columns
 from bayescontam.data.responses import Names, Path, Responses
-from bayescontam.data.validation import closest_name, read_numbers
+from bayescontam.data.validation import closest_name, read_labels, read_numbers
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.design import may_count_items
-from bayescontam.model.exposure import refuse_idle_clean
+from bayescontam.model.exposure import clean_by_column, refuse_idle_clean
 from bayescontam.model.lineage import BASE, CHECKPOINT, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import load_model
@@ -70,7 +70,7 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
     frame, content = responses.frame, load_model("hierarchical").model_dump()
     known = {name for name in ("contamination", "p_duplicate") if name in frame}
     block: dict[str, Any] = content["contamination"]
-    clean = _clean_models(frame)
+    clean = _clean_models(responses)
     every = len(clean) == len(responses.models)
     blocks: list[str] = []
     if not known and (other := closest_name("contamination", list(map(str, frame.columns)))):
@@ -110,10 +110,10 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
                 "lineage and spillover (column 'base':"
                 f" {shared} base{'s' if shared > 1 else ''} of several models)"
             )
-            if CHECKPOINT in frame and frame[CHECKPOINT].notna().any():
+            if CHECKPOINT in frame and np.isfinite(read_numbers(frame[CHECKPOINT])).any():
                 content["ability"]["checkpoints"] = "walk"
                 blocks.append(f"a walk along checkpoints (column '{CHECKPOINT}')")
-            if KINDS in frame and frame[KINDS].notna().any():
+            if KINDS in frame and (read_labels(frame[KINDS]) != "").any():
                 block["kinds"] = KINDS
                 blocks.append(f"spillover by kind (column '{KINDS}')")
             identified = _TWINS if _twins_differ(responses) else _NO_TWINS
@@ -150,20 +150,20 @@ def _twins_differ(responses: Responses) -> bool:
     """Return whether models of one base differ in mean contamination on some benchmark."""
     frame = responses.frame
     column = "contamination" if "contamination" in frame else "p_duplicate"
-    dose = frame[column].astype(float).where(~frame["model"].map(str).isin(_clean_models(frame)), 0)
+    clean = frame["model"].map(str).isin(_clean_models(responses))
+    dose = frame[column].astype(float).where(~clean, 0)
     base = frame["model"].map(str).map(bases_of(responses))
     keys = [base.rename("base"), frame["benchmark"], frame["model"]]
     means = dose.groupby(keys, sort=False).mean().groupby(level=[0, 1], sort=False)
     return bool((means.max() - means.min() > _EQUAL).any())
 
 
-def _clean_models(frame: pd.DataFrame) -> list[str]:
-    """Return the models that the column 'clean' declares clean in every row."""
-    if CLEAN not in frame:
+def _clean_models(responses: Responses) -> list[str]:
+    """Return the models that the column 'clean' declares clean."""
+    if CLEAN not in responses.frame:
         return []
-    values = pd.Series(read_numbers(frame[CLEAN], words=True), index=frame.index)
-    least = values.groupby(frame["model"], sort=False).min()
-    return [str(name) for name in least.index[least == 1]]
+    known = clean_by_column(CLEAN, responses.source, responses.frame)
+    return [str(name) for name in known.index[known]]
 
 
 def constant_contamination(responses: Responses) -> list[str]:
@@ -173,7 +173,7 @@ def constant_contamination(responses: Responses) -> list[str]:
         return []
     values = frame["contamination"].astype(float)
     # Rows of models declared clean have no slope, and their contamination does not count.
-    clean = frame["model"].astype(str).isin(_clean_models(frame))
+    clean = frame["model"].astype(str).isin(_clean_models(responses))
     within = values[~clean].groupby([frame["model"], frame["benchmark"]], sort=False)
     ends = within.agg(["min", "max"])
     constant = (ends["max"] - ends["min"] <= _EQUAL) & (ends["max"] > 0)

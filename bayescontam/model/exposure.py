@@ -14,7 +14,7 @@ from scipy.special import log_expit
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.responses import Responses
-from bayescontam.data.validation import read_numbers
+from bayescontam.data.validation import read_clean
 from bayescontam.errors import DataError, Fault, SpecError, UsageError
 from bayescontam.model.quadrature import KNOWN, beta_quadrature, logit_normal
 from bayescontam.specs.model import ModelSpec
@@ -196,7 +196,8 @@ def clean_models(
     block, source = spec.contamination, responses.source
     column = block.clean_column or "contamination.clean"
     if block.clean_column:
-        clean = _by_column(column, source, frame, models)
+        known = clean_by_column(column, source, frame)
+        clean = known.reindex(list(models)).to_numpy(dtype=bool)
     else:
         if unknown := [name for name in block.clean if name not in models]:
             problem = f"no such model: {join_list(unknown)}; the responses have {join_list(models)}"
@@ -211,9 +212,8 @@ def clean_models(
     return clean
 
 
-def _by_column(
-    column: str, source: str, frame: pd.DataFrame, models: tuple[str, ...]
-) -> NDArray[np.bool_]:
+def clean_by_column(column: str, source: str, frame: pd.DataFrame) -> pd.Series:
+    """Return whether each model of a table is known to be clean, by name."""
     if column not in frame:
         problem = f"the model spec needs a column '{column}', which is not there"
         advice = (
@@ -222,17 +222,17 @@ def _by_column(
             " (--released, --cutoff)."
         )
         raise DataError([Fault(source, problem)], advice)
-    values = read_numbers(frame[column], words=True)
-    if not np.isin(values, [0, 1]).all():
-        problem = "allowed is 1 (the model is known to be clean) or 0, in every row"
-        raise DataError([Fault(source, problem, column=column)])
-    ranges = pd.Series(values).groupby(frame["model"].to_numpy()).agg(["min", "max"])
-    mixed = ranges.index[ranges["min"] != ranges["max"]]
-    if len(mixed):
-        problem = f"models with both values: {join_list(mixed)}; a model is clean or not"
-        raise DataError([Fault(source, problem, column=column)])
-    clean: NDArray[np.bool_] = ranges["max"].reindex(list(models)).to_numpy() == 1
-    return clean
+    names = frame["model"].astype(str).to_numpy()
+    known = pd.Series(read_clean(frame[column], source)).groupby(names, sort=False)
+    values = known.nunique()
+    if (values > 1).any():
+        problem = (
+            f"models with both values: {join_list(values.index[values > 1])}; a model is clean on"
+            " all benchmarks of a fit, or on none"
+        )
+        advice = "Fit benchmarks one by one (--where) if models are clean on some of them alone."
+        raise DataError([Fault(source, problem, column=column)], advice)
+    return known.first()
 
 
 def refuse_idle_clean(spec: ModelSpec, clean: Sequence[str]) -> None:

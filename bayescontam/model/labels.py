@@ -54,6 +54,11 @@ def item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series
         raise DataError(
             [Fault(responses.source, "has empty cells; every item needs a value", column=by)]
         )
+    values = pd.Series(frame[by].astype(str).unique())
+    twins = values.groupby(values.str.strip(), sort=False).transform("size") > 1
+    if twins.any():
+        problem = f"the same but for blanks at the ends: {join_list(values[twins])}"
+        raise DataError([Fault(responses.source, problem, column=by)], "Write them alike.")
     distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
     mixed = distinct[distinct > 1]
     if len(mixed):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.responses import Responses
-from bayescontam.data.validation import closest_name, read_numbers
+from bayescontam.data.validation import closest_name, read_labels, read_numbers
 from bayescontam.errors import DataError, Fault
 
 BASE = "base"  # column with the model or training recipe that a model descends from
@@ -111,8 +111,7 @@ def add_checkpoints(
         )
         raise DataError([Fault(source, problem)], advice)
     values = read_numbers(frame[CHECKPOINT])
-    odd = frame[CHECKPOINT].notna() & (frame[CHECKPOINT].astype(str).str.strip() != "")
-    odd &= ~np.isfinite(values)
+    odd = pd.Series(np.isinf(values), index=frame.index)
     if odd.any():
         got = printable(str(frame[CHECKPOINT][odd].iloc[0]), 40)
         raise DataError(
@@ -154,7 +153,7 @@ def _runs_of(lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]) -> 
     labels = np.array([lineage.bases[a] for a in lineage.base], dtype=object)
     if RUN not in frame:
         return labels
-    given = frame[RUN].astype(object).where(frame[RUN].notna(), "").map(str)
+    given = read_labels(frame[RUN])
     own = given.groupby(frame["model"].map(str), sort=False).first().reindex(models)
     return np.array([f"{a}, {r}" if r else a for a, r in zip(labels, own, strict=True)], object)
 
@@ -210,7 +209,7 @@ def bases_of(responses: Responses) -> dict[str, str]:
             " a model spec without lineage."
         )
         raise DataError([Fault(source, problem)], advice)
-    given = frame[BASE].astype(object).where(frame[BASE].notna(), "").map(str).str.strip()
+    given = read_labels(frame[BASE], responses.models)
     each = given.groupby(frame["model"].map(str), sort=False).unique()
     several = {name: bases for name, bases in each.items() if len(bases) > 1}
     if several:
@@ -278,7 +277,7 @@ def _kinds_of(
             "Add the kind of duplicates of each contaminated row, or leave out contamination.kinds."
         )
         raise DataError([Fault(responses.source, problem)], advice)
-    names = frame[column].astype(object).where(frame[column].notna(), "").map(str).str.strip()
+    names = read_labels(frame[column])
     missing = contaminated & (names == "").to_numpy()
     if missing.any():
         row = frame[missing].iloc[0]

@@ -405,6 +405,25 @@ def _shrunk_difficulties(design: Design, overdispersed: bool) -> FloatArray:
     return np.asarray((rough.estimate / (1.0 + rough.se**2))[design.item])
 
 
+def mean_accuracies(design: Design, overdispersed: bool) -> LinearisedEstimate:
+    """Estimate the log-odds of accuracies over items, which count alike, dims (model, unit)."""
+    # Not by pooled trials: a model with more of them on hard items would seem weaker.
+    shape = len(design.models), len(design.units)
+    n, cells, size = design.n_trials, design.model_unit, int(np.prod(shape))
+    given = n > 0
+    weight = np.where(given, design.weight, 0.0)
+    share = np.where(given, design.n_correct / np.maximum(n, 1), 0.0)
+    information = np.where(given, _information(design, overdispersed), 1.0)
+    total, trials = (np.bincount(cells, each, minlength=size) for each in (weight, n))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.bincount(cells, weight * share, minlength=size) / total
+        se = np.sqrt(np.bincount(cells, weight**2 / information, minlength=size)) / total
+    p = (np.where(total > 0, mean, 0.0) * trials + 0.5) / (trials + 1.0)
+    factor = stretch_of_repeats(design) if overdispersed else 1.0
+    se = np.where(total > 0, se, np.inf) / factor
+    return LinearisedEstimate(np.log(p / (1 - p)), se).reshape(*shape)
+
+
 def rough_logits(design: Design) -> LinearisedEstimate:
     """Estimate each repeated response's log-odds from its own trials, if it has any."""
     k, n = design.n_correct[design.n_single :], design.n_trials[design.n_single :]

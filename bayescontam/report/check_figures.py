@@ -12,6 +12,7 @@ import xarray as xr
 from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
+from bayescontam.inference.psis import max_pareto_k
 from bayescontam.inference.result import Fit
 from bayescontam.inference.summary import convergence
 from bayescontam.inference.tables import predicted_bins, predicted_scores
@@ -269,7 +270,8 @@ def predictive_pictures(fit: Fit) -> list[Picture]:
     if "binned" in fit.data["predictive"]:
         pictures.append(_by_contamination(predicted_bins(fit), contamination_name(fit)))
     loo = fit.data["loo"].to_dataset()
-    return [*pictures, _pit(loo), _pareto(loo, fit.record["thresholds"]["pareto_k"])]
+    limit = min(fit.record["thresholds"]["pareto_k"], max_pareto_k(loo.sizes["kept_draw"]))
+    return [*pictures, _pit(loo), _pareto(loo, limit)]
 
 
 def _outside(table: pd.DataFrame) -> int:
@@ -367,7 +369,7 @@ def _pareto(loo: xr.Dataset, limit: float) -> Picture:
     axis.set_ylabel("Pareto k")
     alt = (
         f"Pareto k of {len(k):,} responses, {numbers(k)}; {int((k > limit).sum())} are above"
-        f" {limit:g}."
+        f" {limit:.3g}."
     )
     note = f" Only the largest {MOST_POINTS:,} are drawn." if len(k) > MOST_POINTS else ""
     caption = (

@@ -452,11 +452,11 @@ class WeightedUpdate:
     def p_better(self) -> pd.DataFrame:
         """Return how probably the newcomer is better than each model of the fit."""
         group = self.groups["estimands"].isel(chain=0)
-        answered = group["accuracy"].notnull().all("draw").to_numpy()
         ranks = group["rank"].transpose("draw", "model", "benchmark").to_numpy()
+        ranked = ~np.isnan(ranks).any(axis=0)  # not where models answered different items
         better = (ranks[:, -1:] < ranks) + (ranks[:, -1:] == ranks) / 2
         share = np.einsum("d,dmb->mb", self.weights.share, better)
-        share = np.where(answered[:-1] & answered[-1:], share[:-1], np.nan)
+        share = np.where(ranked[:-1] & ranked[-1:], share[:-1], np.nan)
         coords = {"other": group["model"].to_numpy()[:-1], "benchmark": group["benchmark"]}
         return probabilities(xr.DataArray(share, coords, ("other", "benchmark")))
 

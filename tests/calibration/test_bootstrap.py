@@ -50,6 +50,21 @@ def alone(frame: pd.DataFrame, penalty: float) -> tuple[float, float]:
     return float(found.x[0]), float(found.x[1])
 
 
+def test_items_count_alike_however_many_trials_they_have() -> None:
+    frame = answers(200, 3, 4).assign(n_correct=lambda t: 2 * (t["n_correct"] // 2))
+    share = frame["n_correct"] / 4
+    n = np.where(share.rank(method="first") <= 100, 6, 2)  # more where answers are wrong
+    uneven = frame.assign(n_trials=n, n_correct=(share * n).round().astype(int))
+    assert n.mean() == 4
+    assert (uneven["n_correct"] / n == share).all()
+    even, other = (
+        bootstrap_rows(table, np.random.default_rng(5), resamples=50).set_index("quantity")
+        for table in (frame, uneven)
+    )
+    np.testing.assert_allclose(other["mean"], even["mean"], rtol=1e-6)
+    assert other.loc["accuracy", "mean"] == pytest.approx(share.mean(), abs=0.02)
+
+
 @pytest.mark.parametrize(("trials", "penalty"), [(1, 1.0), (4, 1.0), (1, 20.0)])
 def test_every_regression_is_that_of_a_general_optimiser(trials: int, penalty: float) -> None:
     frame = answers(60, 1, trials)

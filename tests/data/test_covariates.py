@@ -309,6 +309,15 @@ def test_two_spellings_of_an_item_are_refused() -> None:
         Covariates.from_frame(table)
 
 
+def test_columns_that_count_in_responses_alone_are_named() -> None:
+    table = _covariates(benchmark="b", item=["1", "2", "3"], guess=0.25, clean=1, topic="t")
+    notes = Covariates.from_frame(table).notes
+    assert notes == (
+        "DataFrame: 'clean', 'guess' not used: such columns count in the responses alone",
+    )
+    assert Covariates.from_frame(table.drop(columns=["guess", "clean"])).notes == ()
+
+
 @pytest.mark.parametrize("name", ["NA", "nan", "None", "N/A"])
 def test_na_is_no_model_unless_one_is_so_named(name: str) -> None:
     covariates = Covariates.from_frame(_covariates(benchmark="b", model=["A", name, ""]))

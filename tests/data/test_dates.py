@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from bayescontam.data.covariates import Covariates
-from bayescontam.data.dates import Dates
+from bayescontam.data.dates import Dates, read_days
 from bayescontam.data.responses import Responses, given_responses, read_responses
+from bayescontam.data.validation import FaultList
 from bayescontam.errors import DataError, UsageError
 from bayescontam.model.exposure import refuse_contaminated
 from tests.support.real_data import shared
@@ -110,6 +111,8 @@ def test_dates_of_every_kind_are_the_same(kind: Any) -> None:
         ("31.08.2023", "either way round"),
         ("45169", "counted from 1900 by a spreadsheet"),
         ("2023-02-30", ""), ("soon", ""), ("2023-13", ""), ("1023", ""), ("202308311", ""),
+        ("2021-09-01 to 2024-06-30", ""), ("2023-05-01 or so", ""),
+        ("2023-05-01T25:00", ""), ("2023-05-01 or later", ""),
     ],
 )  # fmt: skip
 def test_what_is_no_date_is_refused_once(text: str, advice: str) -> None:
@@ -117,6 +120,22 @@ def test_what_is_no_date_is_refused_once(text: str, advice: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
         Responses.from_frame(_on(text)).with_dates()
     assert len(str(caught.value).splitlines()) == 1 + bool(advice)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2023-05-01 10:00", "2023-05-01"), ("2023-05-01T23:59:59.250Z", "2023-05-01"),
+        ("2023-05-01T00:30:00+02:00", "2023-04-30"), ("2023-12-31 23:30:00 -0500", "2024-01-01"),
+        ("2023-05-01T00:00:00+02:00", "2023-05-01"),  # a day that got a zone
+    ],
+)  # fmt: skip
+def test_times_count_by_their_day_in_utc(text: str, day: str) -> None:
+    cells = pd.Series([text, pd.Timestamp(text)], dtype=object, name="cutoff")
+    faults = FaultList("t.csv", np.arange(1, 3))
+    first, last = read_days(cells, "cutoff", faults)
+    faults.raise_if_any()
+    assert [*map(str, first), *map(str, last)] == [day] * 4
 
 
 @pytest.mark.parametrize("unknown", ["", "unknown", None, "n/a", "?"])

@@ -623,10 +623,14 @@ def test_participants_are_levels_of_a_model() -> None:
         Responses.from_frame(table.replace({"bob": "ann"}))
     summed = Responses.from_frame(table.replace({"bob": "ann"}), sum_repeats=True)
     assert summed.frame["n_trials"].tolist() == [2, 1]
-    with pytest.raises(DataError, match=r"row 2: participant: blank, and other rows of this model"):
+    with pytest.raises(DataError, match=r"row 2: participant: blank, or a word .* and other rows"):
         Responses.from_frame(table.replace({"bob": ""}))
     with pytest.raises(DataError, match=r"got ' ann', .*without blanks at its ends"):
         Responses.from_frame(table.replace({"bob": " ann"}))
+    words = Responses.from_frame(table.fillna("NA"))  # of R for nothing
+    assert words.frame["participant"].tolist() == ["ann", "bob", ""]
+    with pytest.raises(DataError, match=r"row 2: .* or a word for nothing such as NA, and other"):
+        Responses.from_frame(table.replace({"bob": "NA"}))
 
 
 def test_a_column_without_participants_changes_nothing() -> None:

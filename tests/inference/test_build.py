@@ -217,6 +217,13 @@ def test_concept_must_be_one_for_each_item():
         build(load_model("concepts"), Responses.from_frame(frame))
 
 
+def test_concepts_are_not_distinguished_by_blanks():
+    frame = simulate(3, models=2, items=4).responses.assign(concept="x")
+    frame["concept"] = frame["concept"].where(frame["item"] != "item-0-0", "x ")
+    with pytest.raises(DataError, match=r"concept: the same but for blanks at the ends: 'x ', 'x'"):
+        build(load_model("concepts"), Responses.from_frame(frame))
+
+
 def test_draws_give_the_log_odds_of_the_model():
     """Also where one of two benchmarks has no items that two models share."""
     frame = simulate(3, models=3, benchmarks=2, items=6).responses.copy()

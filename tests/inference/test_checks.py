@@ -159,16 +159,22 @@ def test_constants_do_not_fail():
     assert sampling(rows=rows)["R-hat of estimands"].outcome is Outcome.PASSED
 
 
-def loo(pareto_k=0.3, pit=None) -> dict[str, Check]:
+def loo(pareto_k=0.3, pit=None, draws=4000) -> dict[str, Check]:
     uniform = np.linspace(0.005, 0.995, 100) if pit is None else pit
     data = {"pareto_k": ("response", np.full(100, pareto_k)), "pit": ("response", uniform)}
-    return {check.name: check for check in loo_checks(xr.Dataset(data), Thresholds())}
+    known = xr.Dataset(data, {"kept_draw": np.arange(draws)})
+    return {check.name: check for check in loo_checks(known, Thresholds())}
 
 
 def test_leave_one_out():
     assert {c.outcome for c in loo().values()} == {Outcome.PASSED}
     assert loo(pareto_k=0.8)["Pareto k"].outcome is Outcome.CAUTION
     assert "100 of 100 responses" in loo(pareto_k=0.8)["Pareto k"].sentence
+    # Weights of fewer draws are trusted up to a smaller k (arXiv:1507.02646).
+    assert loo(pareto_k=0.65)["Pareto k"].outcome is Outcome.PASSED
+    few = loo(pareto_k=0.65, draws=500)["Pareto k"]
+    assert few.outcome is Outcome.CAUTION
+    assert few.threshold == "≤ 0.629"
     crowded = loo(pit=RNG.beta(5, 5, 100))
     assert crowded["LOO-PIT"].outcome is Outcome.CAUTION
 

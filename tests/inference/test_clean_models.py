@@ -9,6 +9,7 @@ import pytest
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, SpecError, UsageError
 from bayescontam.inference import pipeline
+from bayescontam.model.auto import choose_spec
 from bayescontam.model.design import make_design
 from bayescontam.model.exposure import refuse_contaminated, refuse_idle_clean
 from bayescontam.model.predictor import contamination_shift, response_slopes
@@ -82,8 +83,11 @@ def test_an_item_that_only_clean_models_answered_has_theirs() -> None:
         ("clean = ['bse']", table(), SpecError, "contamination.clean: no such model: 'bse'"),
         ("clean = ['base', 'new', 'old']", table(), DataError, "every model is known to be clean"),
         ("clean_column = 'c'", table(), DataError, "needs a column 'c', which is not there"),
-        ("clean_column = 'c'", table(c=2), DataError, "c: allowed is 1 .* or 0, in every row"),
-        ("clean_column = 'c'", table(c=np.nan), DataError, "c: allowed is 1"),
+        (
+            "clean_column = 'c'", table(c=2), DataError,
+            r"c: got 2, allowed is 1 .* or 0, in every row \(12 of 12 rows have neither\)",
+        ),
+        ("clean_column = 'c'", table(c=np.nan), DataError, "c: got nothing, allowed is 1"),
         ("clean_column = 'c'", table(c=0), DataError, "c: no model is known to be clean"),
         ("clean_column = 'c'", table(c=1), DataError, "c: every model is known to be clean"),
         (
@@ -97,6 +101,32 @@ def test_what_is_refused(
 ) -> None:
     with pytest.raises(kind, match=problem):
         make_design(anchored(which), Responses.from_frame(frame))
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        (["y"] * 4 + ["n"] * 8, r"clean: got 'y', allowed is 1 .* \(12 of 12 rows have neither\)"),
+        ([1.0] * 3 + [np.nan] + [0.0] * 8, r"clean: got nothing, .* \(1 of 12 rows have neither\)"),
+        ([1, 1, 0, 0] + [0] * 8, "models with both values: 'base'; a model is clean on all"),
+    ],
+)
+@pytest.mark.parametrize("name", ["auto", "anchored"])
+def test_no_declaration_is_ignored(name: str, cells: list[Any], problem: str) -> None:
+    responses = Responses.from_frame(table(clean=cells))
+    with pytest.raises(DataError, match=problem):
+        make_design(*choose_spec(name, responses))  # type: ignore[arg-type]
+    if "both" not in problem:
+        with pytest.raises(DataError, match=problem):
+            responses.with_clean(["old"])
+
+
+@pytest.mark.parametrize("yes", [1, 1.0, "1", "yes", "TRUE", True])
+def test_declarations_of_every_kind_are_read(yes: Any) -> None:
+    cells = pd.Series([yes] * 4 + ["no"] * 8, dtype=object)
+    spec, responses = choose_spec("auto", Responses.from_frame(table(clean=cells)))  # type: ignore[arg-type]
+    assert spec.contamination.confounding == "anchored"
+    assert make_design(spec, responses).clean.tolist() == [True, False, False]
 
 
 def _responses(contamination: Any, clean: Any) -> Responses:

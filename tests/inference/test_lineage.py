@@ -9,6 +9,7 @@ from scipy import stats
 
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError
+from bayescontam.model.auto import compose_spec
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.model.lineage import bases_of
@@ -29,6 +30,40 @@ def table(bases: dict[str, object], **columns: object) -> Responses:
 def test_a_base_that_is_a_model_has_the_base_that_it_descends_from():
     found = bases_of(table({"root": "", "child": "root", "grandchild": "child", "alone": None}))
     assert found == {"root": "root", "child": "root", "grandchild": "root", "alone": "alone"}
+
+
+@pytest.mark.parametrize("word", ["NA", "None", "nan", " "])
+def test_words_for_nothing_are_no_base_unless_a_model_is_so_named(word):
+    found = bases_of(table({"a": "recipe", "b": "recipe", "c": word, "d": word}))
+    assert found == {"a": "recipe", "b": "recipe", "c": "c", "d": "d"}
+    if word.strip():
+        assert bases_of(table({word: "", "child": word})) == {word: word, "child": word}
+
+
+@pytest.mark.parametrize("nothing", ["", "NA", None])
+def test_optional_columns_that_hold_nothing_add_nothing(nothing):
+    more = {"duplicate_kind": nothing, "checkpoint": nothing}
+    bare, notes = compose_spec(table({"a": nothing, "b": nothing, "c": None}, **more))
+    assert bare.ability.lineage == "none"
+    spec, notes = compose_spec(table({"a": "x", "b": "x", "c": nothing}, **more))
+    assert (spec.ability.lineage, spec.ability.checkpoints) == ("base", "independent")
+    assert spec.contamination.kinds == ""
+    assert "lineage and spillover (column 'base': 1 base of several models)" in notes[0]
+
+
+def test_words_for_nothing_are_no_kind_and_no_run():
+    spec = spec_of("twins", contamination={"kinds": "kind"})
+    with pytest.raises(DataError, match="2 contaminated rows have no kind"):
+        make_design(spec, table({"a": "x", "b": "x"}, kind=["", "NA", "", "NA"] + [""] * 4))
+    walk = spec_of("twins", **WALK)
+    place = np.repeat([1.0, 2.0], 4)
+    runs = [
+        make_design(
+            walk, table({"a": "x", "b": "x"}, contamination=[0.0, 0.5] * 4, **more)
+        ).lineage.run
+        for more in ({"checkpoint": place, "run": run} for run in ("NA", ""))
+    ]
+    assert runs[0] == runs[1] == ("x", "x")
 
 
 def test_a_base_may_be_a_recipe_that_several_models_share():

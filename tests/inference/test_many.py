@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,29 @@ def test_designs_are_compared_by_all_other_fields() -> None:
     assert not same(one, renamed)
     assert same(one, renamed, {"items", "centring"})
     assert not same(one, shorter, reusable._DOSES)
+
+
+def test_fits_of_long_names_have_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prompts may be longer than what file systems take for a name, and differ at their ends."""
+    fitted = []
+
+    def stored(table: Any, *_: Any, **options: Any) -> Any:
+        fitted.append(table)
+        return SimpleNamespace(to_netcdf=lambda path: path.write_text(str(len(fitted))))
+
+    monkeypatch.setitem(fit_many.__globals__, "fit", stored)
+    names = ["long " * 80 + end for end in "ab"] + ["§" * 60, "short"]
+    tables = dict.fromkeys(names, TABLES["first"])
+    for _ in range(2):
+        fits = fit_many(tables, "prompt", "ability", folder=tmp_path / "fits", seed=1)
+        assert list(fits) == names
+        assert len(fitted) == 4
+    found = {path.name: path.read_text() for path in (tmp_path / "fits").glob("*.nc")}
+    assert sorted(found.values()) == ["1", "2", "3", "4"]
+    assert found["short.nc"] == "4"
+    assert max(map(len, found)) == 203
 
 
 def test_a_folder_of_fits_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,28 @@ def test_twins_show_the_difference_of_their_accuracies_less_what_controls_explai
     assert np.isnan(found.effect[at[0], exam])
 
 
+def test_items_count_alike_however_many_trials_each_model_has():
+    """A model with more trials on hard items than its twin is no weaker for that."""
+    rows = [
+        {"model": model, "benchmark": "exam", "item": f"i{i:02d}", "n_trials": n,
+         "n_correct": n // 2 if easy else n // 5, "contamination": float(model == "met" and i % 2),
+         "base": "recipe"}
+        for model in ("clean", "met") for i in range(ITEMS)
+        for easy in (i < ITEMS // 2,) for n in (50 if model == "clean" and not easy else 10,)
+    ]  # fmt: skip
+    spec = spec_of("twins", difficulty={"form": "none"})
+    model = build(spec, Responses.from_frame(pd.DataFrame(rows)))
+    found = own_totals(*spreads(model, 0.1, 0.1), model)
+    m = list(model.design.models).index("met")
+    # Accuracies over items are 0.35 in both, by pooled trials 0.25 and 0.35. What is left is
+    # half an answer of either kind that each has more, of 400 and of 1,200.
+    assert abs(found.effect[m, 0]) < 0.005
+    # Variances of log-odds of each item add up; the spread of log-odds is 0 in such counts.
+    p = 0.35
+    least = (1 / 10 + (1 / 50 + 1 / 10) / 2) / (p * (1 - p) * ITEMS)
+    assert found.sd[m, 0] ** 2 > 0.9 * least
+
+
 def test_without_a_relative_of_other_exposure_there_is_no_information():
     right = {("a", "exam"): 20, ("b", "exam"): 30, ("c", "exam"): 25, ("d", "exam"): 22}
     met = {("a", "exam"): 16, ("b", "exam"): 16, ("c", "exam"): 16}

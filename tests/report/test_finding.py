@@ -62,6 +62,19 @@ def test_effects_that_are_shown_come_first_with_their_range() -> None:
     assert text.endswith("For 1 model the direct effect is neither shown nor ruled out.")
 
 
+@pytest.mark.parametrize(
+    ("rank", "said"),
+    [(1, ""), (2, ""), (3, ""), (4, ", from a shared rank 1 to 4"), (np.nan, "")],
+)
+def test_within_places_that_raw_accuracies_share_nothing_moved(rank: float, said: str) -> None:
+    table = rows(OPEN, OPEN, SHOWN, OPEN).assign(
+        raw_accuracy=[0.8, 0.8, 0.8, 0.5], rank_raw=[1.0, 1.0, 1.0, 4.0], rank=[1, 2, rank, 4]
+    )
+    (text,) = finding(table, 0.02)
+    assert f"{said}. " in text
+    assert ("from rank" in text or "shared rank" in text) is bool(said)
+
+
 @pytest.mark.parametrize(("count", "start"), [(11, "Eleven of 20"), (13, "13 of 20"), (20, "All")])
 def test_small_counts_are_spelt(count: int, start: str) -> None:
     (text,) = finding(rows(*[SHOWN] * count, *[OPEN] * (20 - count)), 0.02)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -97,6 +98,13 @@ def test_it_is_better_than_others_as_often_as_its_draws_say(counted):
     assert list(better.index) == list("ABCD")
     assert better["A"] == pytest.approx(float((above * updated.weights.share).sum()))
     assert better["A"] > 0.99 > better["C"] > 0.3
+    # Models that answered different items have no ranks, and are not compared.
+    group = updated.groups["estimands"]
+    unranked = group["rank"].where(group["model"] != "B")
+    some = replace(updated, groups={"estimands": group.assign(rank=unranked)})
+    assert some.p_better().set_index("other")["probability"].equals(better.drop("B"))
+    none = group.assign(rank=group["rank"].where(group["model"] != "E"))
+    assert replace(updated, groups={"estimands": none}).p_better().empty
 
 
 def test_general_ability_follows_the_joint_prior():

@@ -106,6 +106,11 @@ def import_livecodebench(
         models |= _models(content)
     importing.left_out.raise_if_broken()
     rows = pd.DataFrame(read, columns=_Row._fields)
+    most = rows["percent"].max() if len(rows) else 0.0
+    if 0 < most <= 1:
+        problem = f"the largest '{_PASSED}' is {most:g}: these are fractions, allowed are per cent"
+        advice = "multiply them by 100, as the leaderboard has them"
+        raise DataError([Fault(importing.source, problem, column=_PASSED)], advice)
     names = sorted(rows["model"].unique())
     dates, notes = _cutoffs(cutoffs, names, models)
     numbers, more = _numbers(rows, names, generations)
@@ -160,11 +165,14 @@ def _day(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, int | float) and not isinstance(value, bool):
+        shown = printable(repr(value), 60)
         try:
-            return datetime.fromtimestamp(value / 1000, UTC).date().isoformat()
+            day = datetime.fromtimestamp(value / 1000, UTC).date()
         except (OverflowError, OSError) as error:
-            shown = printable(repr(value), 60)
             raise ValueError(f"date {shown} is beyond all calendars") from error
+        if day.year < 2000:
+            raise ValueError(f"date {shown} is {day}; allowed are milliseconds, are these seconds?")
+        return day.isoformat()
     if isinstance(value, str):
         return datetime.fromisoformat(value).date().isoformat()
     raise ValueError(

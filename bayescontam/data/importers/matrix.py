@@ -17,6 +17,7 @@ from bayescontam.data.validation import (
     YES_OR_NO,
     FaultList,
     check_choice,
+    flag_near_duplicates,
     read_names,
     read_numbers,
 )
@@ -103,6 +104,7 @@ def import_matrix(
     cells = [name for name in table.columns if name not in aside]
     faults = FaultList(source, np.arange(1, len(table) + 1))
     given = read_names(table, label, faults, exact=True)
+    flag_near_duplicates(given, label, faults)
     own = read_names(table, benchmark, faults, exact=True) if benchmark_in_column else None
     # Items of other benchmarks may have the same names.
     twice = given.duplicated() if own is None else pd.DataFrame([given, own]).T.duplicated()
@@ -114,6 +116,10 @@ def import_matrix(
         values[:, position], odd = scores(numbers, threshold)
         problem = f"got {{}}, allowed is {allowed}, or nothing"
         faults.flag(odd | np.isinf(numbers), name, problem, table[name])
+    titles = pd.Series(cells, dtype="str")
+    twins = titles.groupby(titles.str.strip(), sort=False).transform("size") > 1
+    if twins.any():
+        faults.add(f"columns the same but for blanks at the ends: {join_list(titles[twins])}")
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))

@@ -219,7 +219,14 @@ def _instances(path: Path) -> set[str]:
         raise UsageError(f"{source}: no such file; check the path")
     found: Iterable[str] | None = None
     if path.suffix in (".txt", ""):
-        found = [line.strip() for line in read_whole(path).decode(errors="replace").splitlines()]
+        try:
+            text = read_whole(path).decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            problem = f"is not text in UTF-8 (byte {error.start:,}); store it as such"
+            raise UsageError(f"{source}: {problem}") from error
+        found = [line.strip() for line in text.splitlines()]
+        if found and found[0] in _ID_COLUMNS:  # a table of one column
+            found = found[1:]
     elif path.suffix == ".json":
         with contextlib.suppress(ValueError):
             value = json.loads(read_whole(path))

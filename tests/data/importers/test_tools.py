@@ -234,7 +234,7 @@ def test_swe_bench_reports_of_the_harness(tmp_path: Path) -> None:
     assert "1 instances with an error count as incorrect" in found.notes
 
 
-@pytest.mark.parametrize("name", ["ids.txt", "ids.json", "ids.csv"])
+@pytest.mark.parametrize("name", ["ids.txt", "ids.json", "ids.csv", "ids.table.txt"])
 def test_swe_bench_results_of_the_leaderboard_need_all_instances(tmp_path: Path, name: str) -> None:
     board = tmp_path / "verified"
     for model, resolved in (("2024_x", ["a", "b"]), ("2025_y", ["b"])):
@@ -244,14 +244,19 @@ def test_swe_bench_results_of_the_leaderboard_need_all_instances(tmp_path: Path,
         bayescontam.import_swe_bench(board)
     items = tmp_path / name
     ids = ["a", "b", "c", "d", "e"]
-    texts = {"txt": "\n".join(ids), "json": json.dumps(ids), "csv": "item\n" + "\n".join(ids)}
-    items.write_text(texts[name.partition(".")[2]])
+    table = "item\n" + "\n".join(ids)
+    texts = {"txt": "\n".join(ids), "json": json.dumps(ids), "csv": table, "table.txt": table}
+    items.write_text(texts[name.partition(".")[2]], encoding="utf-8-sig" if "txt" in name else None)
     frame = bayescontam.import_swe_bench(board, items=items).frame
     assert frame.groupby("model")["n_correct"].sum().to_dict() == {"2024_x": 2, "2025_y": 1}
     assert frame.groupby("model").size().to_dict() == {"2024_x": 4, "2025_y": 4}
     items.write_text('["a"]' if name == "ids.json" else "item\na")
     with pytest.raises(DataError, match="ids are not in --items"):
         bayescontam.import_swe_bench(board, items=items)
+    if name == "ids.txt":
+        items.write_bytes(b"a\nb\xff\n")
+        with pytest.raises(UsageError, match=r"is not text in UTF-8 \(byte 3\)"):
+            bayescontam.import_swe_bench(board, items=items)
 
 
 def test_swe_bench_notes_name_the_report_that_is_a_copy(tmp_path: Path) -> None:
@@ -377,6 +382,12 @@ def test_livecodebench_faults_are_one_message_a_cause(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         bayescontam.import_livecodebench(livecodebench(tmp_path, board))
     assert len(caught.value.faults) == 2
+    shares = [performance("q1", "A", 1.0), performance("q2", "A", 0.0)]
+    with pytest.raises(DataError, match=r"largest 'pass@1' is 1: these are fractions"):
+        bayescontam.import_livecodebench(livecodebench(tmp_path, shares))
+    seconds = [performance("q1", "A", 30.0) | {"date": 1692662400}]
+    with pytest.raises(DataError, match=r"is 1970-01-20; allowed are milliseconds"):
+        bayescontam.import_livecodebench(livecodebench(tmp_path, seconds))
     twice = [performance("q1", "A", 30.0), performance("q1", "A", 40.0)]
     with pytest.raises(DataError, match="item 'q1' of livecodebench-leetcode occurs again"):
         bayescontam.import_livecodebench(livecodebench(tmp_path, twice))
