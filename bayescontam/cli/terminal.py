@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from bayescontam._format import place
 from bayescontam._text import printable, short_labels
 from bayescontam.model.effect_names import EffectNames, word_list
 
@@ -315,6 +316,8 @@ def _one(name: str, value: Any, signed: bool = False) -> str:
         return ""
     if not isinstance(value, float):
         return printable(str(value), _LONGEST)
+    if name.startswith("rank") and 2 * value % 2 == 1:  # models that share a place
+        return place(value)
     text = f"{value:.{0 if name.startswith(_WHOLE) else 3}f}"
     return text if signed or float(text) else text.lstrip("-")
 

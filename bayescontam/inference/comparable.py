@@ -23,6 +23,21 @@ def same_items(tree: xr.DataTree) -> "pd.Series[bool]":
     return pd.Series(fewest == size, index=[str(name) for name in names])
 
 
+def averaged_over_all(tree: xr.DataTree, record: dict[str, Any]) -> "pd.Series[bool]":
+    """Return in which benchmarks estimands average over all items, not those that were answered."""
+    # As `over_all` decides when a fit is made.
+    complete = same_items(tree)
+    if record.get("items", "answered") != "all":
+        return complete & False
+    data = tree["constant_data"].to_dataset()
+    keys = {name: data[f"{name}_of_response"].to_numpy() for name in ("model", "item")}
+    models = pd.DataFrame(keys).drop_duplicates().groupby("item").size()
+    of_item = data["benchmark_of_item"].to_numpy()[models.index]
+    most = models.groupby(of_item).max().reindex(range(len(complete)), fill_value=0)
+    has_difficulties = "sigma_delta" in tree["posterior"].data_vars
+    return complete | ((most > 1).to_numpy() & has_difficulties)
+
+
 def ranked(tree: xr.DataTree, record: dict[str, Any]) -> "pd.Series[bool]":
     """Return in which benchmarks models have ranks; see `Fit.ranked`."""
     rank = tree["estimands"]["rank"].isel(chain=0, draw=0)

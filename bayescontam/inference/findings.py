@@ -6,8 +6,9 @@ from typing import Any, Literal
 import pandas as pd
 
 from bayescontam._format import interval, number, place, probability
-from bayescontam._text import printable
+from bayescontam._text import join_list, printable
 from bayescontam.inference.checks import checks_sentence
+from bayescontam.inference.comparable import averaged_over_all
 from bayescontam.inference.design_checks import CONTROLS, SPILLOVER
 from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.result import Fit
@@ -160,6 +161,8 @@ def _not_shown(kinds: "pd.Series[str]", smallest: float, effect: str) -> Iterato
     if _all_small(kinds):
         where = " where it varies" if kinds.isin(_UNTESTED).any() else ""
         yield f"The {effect} of contamination on every accuracy is within ±{smallest:g}{where}."
+    elif (kinds == Overfitting.LOWERED).any():
+        return  # which is an effect, and has a sentence of its own
     elif not kinds.isin(_UNTESTED).all():
         yield f"No {effect} of contamination is shown."
     elif (kinds == Overfitting.NO_VARIATION).any():
@@ -246,8 +249,12 @@ def which_items(fit: Fit) -> str:
             f"Estimates are about a population of items from which the {items} in the table"
             " were drawn: intervals include that other items could have been drawn."
         )
-    if fit.record.get("items", "answered") == "all":
+    every = averaged_over_all(fit.data, fit.record)
+    if every.all():
         which = f"the {items} in the table{', by benchmark' if several else ''}"
+    elif every.any():
+        named = join_list(every.index[~every], 4)
+        which = f"the {items} in the table by benchmark, on {named} those that each model answered"
     else:
         which = f"those of the {items} that each model answered"
     return (

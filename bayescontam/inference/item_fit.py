@@ -108,6 +108,11 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
         yield from _difference(known, name, 0.01 / known.sizes["benchmark"])
 
 
+def _solved_by_some(solved: FloatArray) -> NDArray[np.bool_]:
+    """Return which items some models solved and others did not; the others compare no models."""
+    return (solved > 0) & (solved < 1)
+
+
 def _shown(p_value: float) -> str:
     return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
@@ -131,12 +136,14 @@ def _difference(known: xr.Dataset, benchmark: str, level: float) -> Iterator[str
         for m in more[:MOST_NAMED] + less[:MOST_NAMED]
     )
     chosen = known["group"].to_numpy() == known.get_index("benchmark").get_loc(benchmark)
+    chosen &= _solved_by_some(known["solved"].to_numpy())
     names = known["item"].to_numpy()[chosen][np.argsort(known["z"].to_numpy()[chosen])]
     listed = ", ".join(printable(str(name), 30) for name in names[:MOST_ITEMS])
     rest = f" and {len(names) - MOST_ITEMS:,} more" if len(names) > MOST_ITEMS else ""
     yield (
         f"On the {len(names):,} items of {printable(benchmark, 60)} that are contaminated by"
-        f" {CONTAMINATED:g} or more, models differ by more than their abilities explain (p"
+        f" {CONTAMINATED:g} or more, and that some models solved and others did not, models differ"
+        f" by more than their abilities explain (p"
         f" {_shown(float(data['difference_p']))}): {shown}. A model that has memorised the keys of"
         " these items gives this pattern; since abler models miss them, the keys may be wrong."
         f" Check the keys of {listed}{rest}."
@@ -403,9 +410,7 @@ def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
         found["contaminated_z"] = ("benchmark", each.mean(axis=0))
         found["contaminated_p"] = ("benchmark", ndtr(each).mean(axis=0))
         if draws.beta is not None:
-            found |= _differences(
-                draws, built, together > 0, order, starts, (solved > 0) & (solved < 1)
-            )
+            found |= _differences(draws, built, together > 0, order, starts, solved)
     names = ("benchmark", "item", "model") if "difference_z" in found else ("benchmark", "item")
     return xr.Dataset(found, {name: design.coords[name] for name in names})
 
@@ -416,13 +421,13 @@ def _differences(
     together: NDArray[np.bool_],
     order: IntArray,
     starts: IntArray,
-    solved_by_some: NDArray[np.bool_],
+    solved: FloatArray,
 ) -> dict[str, Any]:
     """Compare models on the contaminated items of each benchmark, with abilities on clean ones."""
     design = built.design
     shape, dims = (len(design.models), len(design.benchmarks)), ("model", "benchmark")
     cell = design.model * shape[1] + design.benchmark
-    chosen = {b: together[:, b] & solved_by_some for b in range(shape[1])}
+    chosen = {b: together[:, b] & _solved_by_some(solved) for b in range(shape[1])}
     sizes = np.diff(starts, append=len(order))
     compared = {
         b: ComparedModels(design.model[order][np.repeat(items, sizes)], shape[0])

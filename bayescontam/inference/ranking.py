@@ -169,10 +169,13 @@ def _items(fit: Fit) -> tuple[NDArray[Any], NDArray[Any]]:
     model, benchmark, item = (
         data[f"{name}_of_response"].to_numpy() for name in ("model", "benchmark", "item")
     )
-    # A row that counts several items stands for as many; other rows have weight 1.
+    # A row that counts several items stands for as many; other rows have weight 1. An item that
+    # several people of one model answered is one.
+    pairs = pd.DataFrame({"model": model, "benchmark": benchmark, "item": item})
+    first = ~pairs.duplicated().to_numpy()
     weight = data["weight"].to_numpy()
     answered = np.zeros((data.sizes["model"], data.sizes["benchmark"]))
-    np.add.at(answered, (model, benchmark), weight)
+    np.add.at(answered, (model[first], benchmark[first]), weight[first])
     of_item = np.zeros(data.sizes["item"])
     np.maximum.at(of_item, item, weight)
     sizes = np.bincount(

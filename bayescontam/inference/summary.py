@@ -306,7 +306,8 @@ def ranks(ability: FloatArray, axis: int = -2) -> FloatArray:
     >>> ranks(np.array([[0.2, 0.9, 0.2], [0.3, 0.2, 0.1]]), axis=1).tolist()
     [[2.5, 1.0, 2.5], [1.0, 2.0, 3.0]]
     """
-    result: FloatArray = rankdata(-ability, method="average", axis=axis)
+    # Abilities that are equal by the model spec, as those of identical twins, differ by rounding.
+    result: FloatArray = rankdata(-np.round(ability, 12), method="average", axis=axis)
     return result
 
 

@@ -303,8 +303,11 @@ def _raw_by_concept(fit: Fit) -> pd.DataFrame:
         name: data[name].to_numpy().astype(object)[data[f"{name}_of_response"]]
         for name in (*_PAIR, "concept")
     }
-    frame = pd.DataFrame(labels | {"items": weight, "right": score * weight})
-    sums = frame.groupby([*_PAIR, "concept"], sort=False)[["items", "right"]].sum()
+    keys = {name: data[f"{name}_of_response"].to_numpy() for name in ("model", "item")}
+    # Items that several people of one model answered count once.
+    once = np.where(pd.DataFrame(keys).duplicated(), 0.0, weight)
+    frame = pd.DataFrame(labels | {"items": once, "weight": weight, "right": score * weight})
+    sums = frame.groupby([*_PAIR, "concept"], sort=False)[["items", "weight", "right"]].sum()
     return pd.DataFrame(
-        {"items": sums["items"].astype(int), "raw_accuracy": sums["right"] / sums["items"]}
+        {"items": sums["items"].astype(int), "raw_accuracy": sums["right"] / sums["weight"]}
     )

@@ -117,7 +117,10 @@ def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:
     names = EffectNames.among(shown)
     if names is None:
         return text
-    worst = shown.iloc[int(shown[names.overfitting].to_numpy().argmax())]
+    gaps = shown[names.overfitting].to_numpy(float)
+    if np.isnan(gaps).all():
+        return text
+    worst = shown.iloc[int(np.nanargmax(gaps))]
     name, benchmark = plain_labels([worst["model"]])[0], plain_labels([worst["benchmark"]])[0]
     return (
         f"{text} Largest gap: {name} on {benchmark}, {worst['raw_accuracy']:.3f} raw and"
@@ -191,7 +194,8 @@ def part(table: pd.DataFrame, score: str, file: str) -> tuple[pd.DataFrame, str]
         rows = min(table["model"].nunique(), MOST_MODELS)
         most = min(max(MOST_MARKS // rows, LEAST_PANELS), most)
     for dim, count in (("benchmark", most), ("model", MOST_MODELS)):
-        size = table[score].abs().groupby(table[dim], sort=False).max().sort_values()
+        size = table[score].abs().groupby(table[dim], sort=False).max()
+        size = size.sort_values(na_position="first")
         which = f"largest {effect_words(score)}"
         drawn, missing = first_of(size.index[::-1], count, f"{dim}s", which)
         note += missing

@@ -47,8 +47,9 @@ TRANSLATED = (
     "On top: the accuracy that such a slope gives an item which, if clean, would be solved half of"
     " the time."
 )
-_EFFECTS = (Overfitting.SHOWN, Overfitting.OPPOSITE)
-_SILENT = (Overfitting.INCONCLUSIVE, Overfitting.BORROWED, Overfitting.NO_VARIATION)
+_SILENT = (
+    Overfitting.INCONCLUSIVE, Overfitting.BORROWED, Overfitting.OPPOSITE, Overfitting.NO_VARIATION,
+)  # fmt: skip
 _FLAT = (Overfitting.CLEAN, Overfitting.NONE, Overfitting.NO_VARIATION)
 """Verdicts on pairs without a curve: what contamination does to them is not estimated."""
 _COLOURS = LinearSegmentedColormap.from_list("effect", [BLUE, "#ffffff", ORANGE])
@@ -100,7 +101,7 @@ def _translate(axis: Any) -> None:
 def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Picture | None:
     """Draw an effect of every model on every benchmark as colours."""
     models, benchmarks, note = _axes(table, value)
-    if min(len(models), len(benchmarks)) < 2:
+    if min(len(models), len(benchmarks)) < 2 or table[value].isna().all():
         return None
     index = {"index": "model", "columns": "benchmark"}
     cells = table.pivot(values=value, **index).reindex(models)[benchmarks]
@@ -112,18 +113,23 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
     marks = []
     dot: dict[str, Any] = {"marker": "o", "color": INK, "ms": 1.7}
     cross: dict[str, Any] = {"marker": "x", "color": GREY, "ms": 2.6, "mew": 0.6}
+    down: dict[str, Any] = {"marker": "v", "color": INK, "ms": 2.2}
     for wanted, look, label in (
-        (_EFFECTS, dot, f"{words} shown"),
-        (_SILENT, cross, "inconclusive, borrowed or no variation"),
+        ((Overfitting.SHOWN,), dot, f"{words} shown"),
+        ((Overfitting.LOWERED,), down, "score lowered"),
+        (_SILENT, cross, "inconclusive, borrowed, opposite sign or no variation"),
     ):
         y, x = np.nonzero(kinds.isin([str(kind) for kind in wanted]).to_numpy())
+        if not len(y):
+            continue
         axis.plot(x + 0.5, y + 0.5, ls="none", **look)
         marks.append(mark(label, **look | {"ms": 4}))
     legend(figure, marks)
     caption = (
         f"Posterior mean of {words} of each model on each benchmark; models and benchmarks by"
-        f" their mean, the largest first. A dot: {words} is shown. A cross:"
-        " inconclusive, borrowed from other pairs, or contamination does not vary; then the"
+        f" their mean, the largest first. A dot: {words} is shown. A triangle: contamination"
+        " lowered the score. A cross: inconclusive, borrowed from other pairs, of a sign that"
+        " memory does not explain, or contamination does not vary; then the"
         f" colour is no finding.{note}{f' All: {in_file(file)}.' if note else ''}"
     )
     title, alt = f"Every pair: {words}", _map_alt(cells, kinds, words)

@@ -57,18 +57,18 @@ def scores(fit: Fit, estimands: pd.DataFrame) -> pd.DataFrame:
     shown = ("accuracy",) if names is None else (names.ability, names.overfitting)
     for name in shown:
         interval = _intervals(table[f"{name}_low"], table[f"{name}_high"])
-        found[effect_words(name)] = table[name].map(_number) + " " + interval
+        found[effect_words(name)] = (table[name].map(_number) + " " + interval).str.strip()
     if names is not None:
         found[f"{effect_words(names.overfitting)} is"] = table[names.verdict].astype(str)
     return pd.DataFrame(found)
 
 
 def _intervals(low: "pd.Series[float]", high: "pd.Series[float]") -> "pd.Series[str]":
-    return "[" + low.map(_number) + ", " + high.map(_number) + "]"
+    return ("[" + low.map(_number) + ", " + high.map(_number) + "]").where(low.notna(), "")
 
 
 def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.3f}"
+    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def notes_of(fit: Fit, ranking: Ranking | None = None) -> list[str]:

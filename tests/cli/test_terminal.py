@@ -80,6 +80,19 @@ def test_names_and_intervals_are_whole_and_in_one_line(
     assert len(key) == len(set(key.values()))  # each name has one label
 
 
+def test_places_that_models_share_are_not_rounded(capsys: pytest.CaptureFixture[str]) -> None:
+    table = pd.DataFrame(
+        {
+            "model": list("abcde"), "rank": [1.5, 1.5, 3.0, 4.5, 4.5],
+            "rank_low": [1.0, 1.5, 3.0, 4.0, 4.5], "rank_high": [2.0, 1.5, 3.0, 4.5, 5.0],
+        }
+    )  # fmt: skip
+    print_table(table, ["model", ("rank", "rank_low", "rank_high")])
+    out = capsys.readouterr().out
+    for text in ("1.5 [1, 2]", "1.5 [1.5, 1.5]", "3 [3, 3]", "4.5 [4, 4.5]", "4.5 [4.5, 5]"):
+        assert text in out
+
+
 def test_a_table_that_has_room_has_no_key(capsys: pytest.CaptureFixture[str]) -> None:
     laid = lay_out(headline(), 400)
     assert laid.columns == []

@@ -197,6 +197,30 @@ def test_contaminated_items_are_also_judged_together() -> None:
     assert "The 40 items of b that are contaminated by 0.5 or more do not fit" in sentences[1]
 
 
+def test_models_are_compared_on_the_items_that_are_counted() -> None:
+    """Items that all models solved are neither in the counts nor suspects."""
+    rng, theta = np.random.default_rng(11), np.array([-1.0, 0.0, 1.4, 0.4])
+    chance = expit(theta[:, None] - rng.normal(0, 1, ITEMS))
+    chance[:, :16] = (1 - chance[:, :16]) / 3
+    chance[3, :16] = 0.9
+    model, item = (each.ravel() for each in np.indices(chance.shape))
+    names = np.array(["weak", "mid", "strong", "memoriser"])
+    table = pd.DataFrame(
+        {"model": names[model], "benchmark": "b", "item": [f"q{i}" for i in item],
+         "correct": (rng.random(chance.shape) < chance).astype(int).ravel(),
+         "contamination": (item < 16) * 1.0}
+    )  # fmt: skip
+    table.loc[(item >= 10) & (item < 16), "correct"] = 1
+    text = list(item_sentences(judged(table, drawn(theta, ITEMS, rng), slope=0.0), 0.1))[-1]
+    solved = table[table["contamination"] == 1].pivot(index="item", columns="model")["correct"]
+    some = solved[(solved.mean(axis=1) > 0) & (solved.mean(axis=1) < 1)]
+    assert 0 < len(some) <= 10
+    assert text.startswith(f"On the {len(some)} items of b that are contaminated by 0.5 or more, ")
+    assert f"memoriser solves {some['memoriser'].sum()}, expected" in text
+    named = text.partition("Check the keys of ")[2].rstrip(".").split(", ")
+    assert set(named) <= set(some.index)
+
+
 def test_items_that_say_nothing_are_not_judged() -> None:
     table, theta = board(np.random.default_rng(8), 0)
     all_right = table["item"] == "q0"
