@@ -49,6 +49,9 @@ class _Broken:
     count: int = 0
 
 
+_BROKEN_ROWS = "broken rows"
+
+
 class LeftOut:
     """Counts of what was not taken."""
 
@@ -72,13 +75,17 @@ class LeftOut:
     ) -> None:
         """Note rows that cannot be read: one fault for those of one problem, or only counted."""
         if self._skip:
-            self.add(file, "broken rows", count)
+            self.add(file, _BROKEN_ROWS, count)
             return
         known = self._broken.setdefault(
             (file, _OWN.sub("#", problem)), _Broken(file, f"{place}: {problem}", advice)
         )
         known.last = place
         known.count += 1
+
+    def has_broken(self, file: str) -> bool:
+        """Return whether broken rows of a file were counted."""
+        return (file, _BROKEN_ROWS) in self._counts
 
     def raise_if_broken(self) -> None:
         """Raise one `DataError` with all broken rows, and what to do about them."""
@@ -251,8 +258,10 @@ class ExtraColumns:
             for part in path:
                 value = value.get(part) if isinstance(value, Mapping) else None
             if isinstance(value, list | dict):
-                shown = format_value(repr(value))
-                raise TypeError(f"is {shown}; only text, numbers, true and false are stored")
+                raise UsageError(
+                    f"--keep {printable('.'.join(path))}: got {format_value(repr(value))}; only"
+                    " text, numbers, true and false are stored: leave it out, or name a part of it"
+                )
             values.append(value)
         return tuple(values)
 

@@ -1,7 +1,7 @@
 """Results of EvalPlus (``eval_results.json``) to responses."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -14,7 +14,7 @@ from bayescontam.data.jsonl import json_object
 _ENDING = "eval_results.json"
 _NAMED = re.compile(
     r"(?P<model>.+?)(?:_(?P<backend>vllm|hf|openai|google|anthropic|bedrock|ollama|gptqmodel))?"
-    r"_temp_(?P<temperature>\d+(?:\.\d+)?)(?P<sanitized>[-_]sanitized)?"
+    r"_temp_(?P<temperature>\d+(?:\.\d+)?)(?P<raw>\.raw)?(?P<sanitized>[-_]sanitized)?"
 )
 _PASSED, _FAILED = {"pass", "success"}, {"fail", "failed", "timeout", "timed out"}
 
@@ -68,17 +68,32 @@ def import_evalplus(
         f"holds no *{_ENDING}; give the folder evalplus_results",
     )
     naming = Naming(model, "neither the file's name nor the folder's names the model")
-    logs = [log for file in importing.each(files) for log in _logs(file, naming, importing)]
+    files = [*files]
+    # One name of files in several folders, such as that of ``--samples samples.jsonl``, names no
+    # model.
+    folders: dict[str, set[Path]] = {"samples": {Path("a"), Path("b")}}
+    for file in files:
+        folders.setdefault(_label(file), set()).add(file.resolve().parent)
+    common = {
+        label for label, known in folders.items() if len(known) > 1 and not _NAMED.fullmatch(label)
+    }
+    logs = [log for file in importing.each(files) for log in _logs(file, common, naming, importing)]
     naming.check()
     return importing.table_of(
         logs, "EvalPlus", metric=metric, unit="sample", hint="such as solution"
     )
 
 
-def _logs(file: Path, naming: Naming, importing: Importing) -> Iterator[Log]:
+def _label(file: Path) -> str:
+    return original_name(file.name).partition(_ENDING)[0].rstrip("_")
+
+
+def _logs(
+    file: Path, common: Container[str], naming: Naming, importing: Importing
+) -> Iterator[Log]:
     """Give a log for each benchmark in a file."""
-    folder = file.resolve().parent.name
-    label = original_name(file.name).partition(_ENDING)[0].rstrip("_") or folder
+    folder, label = file.resolve().parent.name, _label(file)
+    label = folder if not label or label in common else label
     named = _NAMED.fullmatch(label)
     stated = named["model"] if named else ("" if label == folder else label)
     model, aside = naming.of(file, label, stated.replace("--", "/", 1))

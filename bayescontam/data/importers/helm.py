@@ -19,8 +19,13 @@ _NOT_SCORES = re.compile(
 """Statistics of HELM that say how a request went, not whether its answer is right."""
 _MODEL = ("model", "model_deployment", "temperature")
 _TEST = ("method", "max_train_instances", "instructions")  # settings of a model, and of a test
-_NOT_TEST = ("model", "model_deployment", "data_augmentation")
-"""Arguments in the name of a run that do not make it another test."""
+_OF_MODEL = ("stop", "global_prefix")
+_NOT_TEST = (
+    "model", "model_deployment", "data_augmentation", "max_eval_instances", "num_train_trials",
+    *_OF_MODEL,
+)  # fmt: skip
+"""Arguments in the name of a run that do not make it another test. HELM adds some, such as how an
+answer ends, for single models."""
 
 
 def import_helm(
@@ -96,12 +101,15 @@ def _run(file: Path, naming: Naming) -> Run:
     spec = json_object(run_spec) if run_spec.is_file() else {}
     adapter = part(spec, "adapter_spec")
     scenario, arguments = _parsed(str(spec.get("name") or folder.name))
-    stated = str(adapter.get("model") or "")
-    model, label = naming.of(file, folder.name, stated)
+    given = {key: value for key, _, value in (text.partition("=") for text in arguments)}
+    # A folder is of one model and one benchmark: its name cannot distinguish models.
+    label = given.get("model", folder.name)
+    model, label = naming.of(file, label, str(adapter.get("model") or ""))
     named = [text for text in arguments if text.partition("=")[0] not in _NOT_TEST]
     benchmark = f"{scenario}:{','.join(named)}" if named else scenario
     known = {name: str(value) for name, value in adapter.items() if value not in (None, "")}
     of_model, of_test = ({k: known[k] for k in keys if k in known} for keys in (_MODEL, _TEST))
+    of_model |= {key: given[key] for key in _OF_MODEL if key in given}
     return Run(model, benchmark, str(file), of_model, of_test, folder=label)
 
 

@@ -31,6 +31,8 @@ from bayescontam.data.tools import tool_of
 from bayescontam.data.validation import check_choice, format_value
 from bayescontam.errors import BayescontamError, DataError, Fault
 
+_CUT = "(content truncated)"  # end of a long text in the summary of a sample
+
 type Partial = Literal["error", "correct", "incorrect", "leave-out"]
 """What becomes of partial credit ("P")."""
 type NoAnswer = Literal["incorrect", "leave-out"]
@@ -120,6 +122,7 @@ class Sample(NamedTuple):
     values: dict[str, Any]  # by score; of a score that is a dictionary, by entry
     answers: dict[str, str]
     failed: bool
+    cancelled: bool  # while it ran, as others are where one fails
     extra: tuple[Any, ...]
 
 
@@ -130,6 +133,7 @@ class InspectLog(NamedTuple):
     version: str
     status: str
     created: str
+    task_id: str  # the same in a log and in those of its retries
     samples: list[Sample]
 
 
@@ -159,7 +163,7 @@ def _check_size(file: Path) -> None:
 
 
 def read_log(
-    file: Path, reader: ModuleType, extra: ExtraColumns, errors: Errors, left_out: LeftOut
+    file: Path, reader: ModuleType, extra: ExtraColumns, left_out: LeftOut
 ) -> list[InspectLog]:
     """Read a log."""
     _check_size(file)
@@ -191,8 +195,6 @@ def read_log(
         key, place = (str(found.id), found.epoch), f"sample {found.id}, epoch {found.epoch}"
         if key in seen:
             left_out.broken(str(file), place, "occurs twice")
-        elif found.error and errors == "leave-out":
-            left_out.add(spec.task, "error in the sample")
         elif key in invalid:
             left_out.add(spec.task, "sample was invalidated")
         else:
@@ -205,7 +207,8 @@ def read_log(
     left_out.add(spec.task, "sample was not run", max(wanted - len(seen), 0))
     run = Run(spec.model, spec.task, str(file), _of_model(spec), _of_task(spec), spec.eval_id)
     version = str((spec.packages or {}).get("inspect_ai", "unknown"))
-    return [InspectLog(run, version, header.status, str(spec.created), samples)]
+    task_id = spec.task_id or str(file)
+    return [InspectLog(run, version, header.status, str(spec.created), task_id, samples)]
 
 
 def _is_header(file: Path) -> bool:
@@ -248,12 +251,21 @@ def _sample(found: Any, eval_id: str, extra: ExtraColumns) -> Sample:
         found.uuid or f"{eval_id} {found.id} {found.epoch}",
         str(found.id),
         str(found.epoch),
-        fingerprint(texts),
+        fingerprint(_identity(texts, found)),
         values,
         answers,
         bool(found.error),
+        str(found.error or "").startswith("CancelledError"),
         extra.values(row),
     )
+
+
+def _identity(texts: Any, found: Any) -> Any:
+    """Return what shows whether samples of one id are the same: the input, as a log's summary."""
+    # Summaries cut long inputs off: samples that begin alike may differ in what they want.
+    if _CUT not in repr(texts)[-len(_CUT) - 9 :]:
+        return texts
+    return texts, repr(found.target), repr(getattr(found, "choices", None))
 
 
 def _of_model(spec: Any) -> dict[str, str]:
@@ -336,9 +348,10 @@ def import_inspect(
     logs = [
         log
         for file in importing.each(files, _LARGE)
-        for log in read_log(file, reader, extra, errors, left_out)
+        for log in read_log(file, reader, extra, left_out)
     ]
     left_out.raise_if_broken()
+    _leave_out_failed(logs, errors, left_out)
     candidates: dict[str, Counter[str]] = {}
     for log in logs:
         for sample in log.samples:
@@ -354,6 +367,36 @@ def import_inspect(
         notes=[*_not_ended(logs), *notes],
         choice=lambda task, metric: taken[task],
     )
+
+
+def _leave_out_failed(logs: Sequence[InspectLog], errors: Errors, left_out: LeftOut) -> None:
+    """Leave out samples that failed, unless they are the last word on a model's answer."""
+    answered = {
+        (log.task_id, sample.item, sample.epoch)
+        for log in logs
+        for sample in log.samples
+        if not sample.failed
+    }
+    failed: dict[tuple[str, str, str], str] = {}
+    for log in sorted(logs, key=lambda log: log.created):
+        kept = []
+        for sample in log.samples:
+            key = log.task_id, sample.item, sample.epoch
+            reason = ""
+            again = failed.get(key, sample.key) != sample.key
+            if sample.failed and (key in answered or again):
+                reason = "error in a sample that was run again"
+            elif sample.cancelled:
+                reason = "sample was cancelled"
+            elif sample.failed and errors == "leave-out":
+                reason = "error in the sample"
+            if reason:
+                left_out.add(log.run.benchmark, reason)
+            else:
+                kept.append(sample)
+            if sample.failed and not sample.cancelled:
+                failed[key] = sample.key
+        log.samples[:] = kept
 
 
 def _scored(

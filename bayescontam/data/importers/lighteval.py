@@ -23,6 +23,9 @@ _NAMED = re.compile(
 )
 _BATCH = 1000  # rows that are read at once
 _METRICS = ("metric", "metrics", "__metric__")
+_OF_MODEL = (
+    "model_sha", "model_dtype", "revision", "dtype", "generation_parameters", "system_prompt",
+)  # fmt: skip
 _DOCUMENTS = ("doc", "__doc__")
 _ANSWERS = ("model_response", "__model_response__", "predictions")
 _RESPONSE = ("text", "text_post_processed", "logprobs", "argmax_logits_eq_gold")
@@ -109,7 +112,8 @@ def _run(file: Path, naming: Naming) -> Run:
     general = part(results, "config_general")
     full = part(general, "model_config").get("model_name") or general.get("model_name")
     model, folder = naming.of(file, label, str(full or stated))
-    of_model = {key: str(general[key]) for key in ("model_sha", "model_dtype") if general.get(key)}
+    stated_settings = part(general, "model_config") | general
+    of_model = {key: str(stated_settings[key]) for key in _OF_MODEL if stated_settings.get(key)}
     of_test = {key: value for key, value in (("suite", suite), ("n-shot", shots)) if value}
     id_ = f"{folder}/{date}" if "T" in date else ""
     return Run(model, name, str(file), of_model, of_test, id_, folder)

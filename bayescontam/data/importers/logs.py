@@ -355,6 +355,13 @@ class Importing:
         """Return the table of logs by a metric of each benchmark."""
         check_threshold(threshold)
         self.left_out.raise_if_broken()
+        for log in logs:
+            if not log.trials and not self.left_out.has_broken(log.run.file):
+                self.left_out.broken(
+                    log.run.file, printable(log.run.benchmark), f"holds no {unit} that can be read"
+                )
+        self.left_out.raise_if_broken()
+        logs = [log for log in logs if log.trials]
         names, more = model_names([log.run for log in logs], self.differing)
         more += version_notes(tool, (log.version for log in logs if log.version), "files")
         taken = select("metric", metric, _candidates(logs, metric), f"{unit}s")

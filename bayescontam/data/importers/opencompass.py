@@ -102,11 +102,8 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
             advice="run OpenCompass with --dump-eval-details",
         )
         return
-    entries = details.items() if isinstance(details, dict) else enumerate(details)
-    for key, entry in entries:
-        if key == "type":
-            continue
-        place = f"sample {key}"
+    for key, number, entry in _entries(details):
+        place = f"sample {key}" + (f", answer {number}" if number else "")
         scores = _verdicts(entry, named) if isinstance(entry, dict) else {}
         if not scores:
             flags = _verdicts(entry, list(entry)) if isinstance(entry, dict) else ()
@@ -126,16 +123,30 @@ def _trials(file: Path, importing: Importing, named: Sequence[str]) -> Iterator[
         answer = fingerprint(predictions) if given else None
         with importing.row(file, place):
             extra = importing.extra.values(entry)
-            yield Trial(str(key), scores, answer=answer, content=text, extra=extra)
+            yield Trial(str(key), scores, number, answer, text, extra)
+
+
+def _entries(details: dict[str, Any] | list[Any]) -> Iterator[tuple[str, str, Any]]:
+    """Give the name of each sample, the number of an answer to it, and what is stored of that."""
+    for key, entry in details.items() if isinstance(details, dict) else enumerate(details):
+        if key == "type":
+            continue
+        # Evaluators of several answers list them, and name the sample beside them.
+        answers = entry.get("predictions") if isinstance(entry, dict) else None
+        if isinstance(answers, list) and answers and all(isinstance(a, dict) for a in answers):
+            name = str(entry.get("example_abbr", key))
+            for number, answer in enumerate(answers):
+                yield name, str(number), answer
+        else:
+            yield str(key), "", entry
 
 
 def _verdicts(entry: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
-    """Return the verdicts of a sample: 'correct', and what else is true or false."""
+    """Return the verdicts of a sample: 'correct' or its like, and what is named."""
     found = {
         name: value for name, value in entry.items() if name == "correct" or isinstance(value, bool)
     }
-    if "correct" in found:
-        return found
     # What else is true or false may say that an answer was cut off: only the user can know.
     wanted = {name for name in found for text in named if f"={text}".endswith(f"={name}")}
+    wanted |= {name for name in found if name.endswith("correct")}
     return {name: value for name, value in found.items() if name in wanted}

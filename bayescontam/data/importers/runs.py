@@ -91,7 +91,8 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
         changed = sum(map(bool, differences))
         what = sorted({text.split("=")[0] for parts in differences for text in parts})
         note = f"{changed:,} runs of one model differ in {join_list(what)} and were combined"
-        return [run.model for run in runs], [note] if changed else []
+        notes = [note] if changed else []
+        return [run.model for run in runs], [*notes, *_tests_that_differ(runs)]
     if differing == "split":
         names = [
             f"{run.model} [{', '.join(parts)}]" if parts else run.model
@@ -112,6 +113,27 @@ def model_names(runs: Sequence[Run], differing: Differing) -> tuple[list[str], l
     if any(len(names) > 1 for names in folders.values()):
         advice += "; --model FOLDER=NAME names the model of one folder"
     raise DataError(faults, advice)
+
+
+def _tests_that_differ(runs: Sequence[Run]) -> list[str]:
+    """Note settings of benchmarks that differ between models, which did not do the same test."""
+    notes = []
+    for benchmark, settings in _varying((run.benchmark, run.of_benchmark) for run in runs).items():
+        for name in sorted(settings):
+            models: dict[str, set[str]] = {}
+            for run in runs:
+                if run.benchmark == benchmark and run.of_benchmark:
+                    value = printable(run.of_benchmark.get(name, _DEFAULT), 60)
+                    models.setdefault(value, set()).add(run.model)
+            if len({frozenset(known) for known in models.values()}) > 1:
+                listed = "; ".join(
+                    f"{value}: {join_list(sorted(known), 4)}" for value, known in models.items()
+                )
+                notes.append(
+                    f"caution: {printable(benchmark, 60)}: models differ in {name} ({listed}), so"
+                    " that they did not do the same test"
+                )
+    return notes
 
 
 class Naming:

@@ -340,7 +340,7 @@ def test_columns_that_cannot_be_kept_are_refused(
 
 
 def test_kept_columns_must_agree_between_repeats(lm_eval_logs: Path) -> None:
-    with pytest.raises(DataError, match=r"line 1: is '\['"):
+    with pytest.raises(UsageError, match=r"--keep doc.choices: got '\['"):
         import_lm_eval([lm_eval_logs], **CHOICES, keep=["doc.choices"])
     with pytest.raises(DataError, match=r"kept: differs between trials(?s:.*)--keep"):
         import_lm_eval([*lm_eval_logs.rglob("samples_words*")], keep=["kept=exact_match"])
