@@ -18,18 +18,19 @@ def simulated() -> Simulated:
 
 
 @pytest.fixture(scope="module")
-def table(simulated: Simulated):
-    return simulated.responses
+def fit(simulated: Simulated) -> bayescontam.Fit:
+    return bayescontam.fit(simulated.responses, seed=1)
 
 
 @pytest.fixture(scope="module")
-def fit(table) -> bayescontam.Fit:
-    return bayescontam.fit(table, seed=1)
+def table():
+    return simulate(5, models=2, items=60).responses
 
 
 @pytest.fixture(scope="module")
-def reference(fit):
-    return fit.estimands().set_index(["model", "benchmark", "quantity"])
+def reference(table):
+    plain = bayescontam.fit(table, seed=1)
+    return plain.estimands().set_index(["model", "benchmark", "quantity"])
 
 
 @pytest.mark.slow
