@@ -174,7 +174,7 @@ class Prediction:
     def repeats(self) -> likelihood.Repeats | None:
         """Table by which the sampler integrated effects of repeated trials out, if it did."""
         guess = self.rows.guess
-        if guess.ndim > 1 or self.draws.eta is not None:
+        if guess.ndim > 1:
             return None
         return likelihood.plan_repeats(self.built.design, self.built.terms, guess)
 

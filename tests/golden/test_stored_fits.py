@@ -77,6 +77,8 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
     with sampled_before(before) as seeds:
         again = fit_of(FITS[name])
     assert seeds == [SAMPLER_SEED]
+    # Densities of repeated trials were those of quadrature, and are those of a table.
+    repeated = name in ("anchored", "repeated")
     # Later versions may store more, and never less.
     assert set(before.data.children) <= set(again.data.children)
     for group in sorted(set(before.data.children) - {"record"}):
@@ -86,7 +88,8 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
         fixed = corrected(name, group, one)
         assert all(not one[key].equals(other[key]) for key in fixed)
         one, other = one.drop_vars(fixed), other.drop_vars(fixed)
-        xr.testing.assert_allclose(one, other.drop_vars(more), rtol=1e-6, atol=1e-8)
+        atol = 3e-3 if repeated and group in ("log_likelihood", "loo", "sensitivity") else 1e-8
+        xr.testing.assert_allclose(one, other.drop_vars(more), rtol=1e-6, atol=atol)
     hidden = {"created", "seconds", "versions", "command"}
     records = [{k: v for k, v in fit.record.items() if k not in hidden} for fit in (before, again)]
     for record in records:  # sentences whose words changed since
@@ -95,7 +98,7 @@ def test_all_that_follows_from_draws_is_what_it_was(stored: Path, name: str) -> 
         text = record["spec"]["text"]
         record["spec"]["text"] = json.loads(text) if text.startswith("{") else text
     known = shared(json.loads(json.dumps(records[1])), records[0])
-    assert differences(known, records[0], 1e-6) == []
+    assert differences(known, records[0], 1e-4 if repeated else 1e-6) == []
 
 
 def shared(found: Any, before: Any) -> Any:

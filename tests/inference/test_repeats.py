@@ -10,13 +10,16 @@ from scipy.special import expit, log_expit, logsumexp
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
+from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.posterior import stack_draws
-from bayescontam.inference.predictive import Rows, draw_effects, with_own_effects
+from bayescontam.inference.predictive import Prediction, Rows, draw_effects, with_own_effects
+from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.model.likelihood import MOST_NUMBERS, Repeats, add_repeats
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
+from tests.support.made_fit import drawn_from_prior
 from tests.support.simulated_responses import simulate
 
 
@@ -51,6 +54,27 @@ def test_densities_are_the_integrals(n, guess):
         assert found[i] == pytest.approx(exact, abs=5e-4)
         mean = np.average(eta, weights=np.exp(joint - joint.max()))
         assert gradient[i] == pytest.approx((mean - center[i]) / spread[i] ** 2, abs=0.02)
+
+
+def test_fits_are_judged_by_the_table_that_they_were_sampled_by(monkeypatch):
+    """Quadrature for each draw and response took six times as long, and longer than sampling."""
+    table = simulate(5, models=3, items=12, trials=4, sigma_eps=0.8).responses
+    responses, spec = Responses.from_frame(table), load_model("hierarchical")
+    options = Options(seed=1, sampling=Sampling(draws=60, chains=2))
+    used = []
+    original = Repeats.log_densities
+    monkeypatch.setattr(
+        Repeats, "log_densities", lambda *given: (used.append(1), original(*given))[1]
+    )
+    with drawn_from_prior():
+        fast = fit_responses(responses, spec, options)
+        calls = len(used)
+        monkeypatch.setattr(Prediction, "repeats", None)
+        exact = fit_responses(responses, spec, options)
+    assert calls >= 2  # leave-one-out, and the log likelihood that is stored
+    assert len(used) == calls
+    for name in ("elpd", "log_density"):  # draws of the prior are far out in the table
+        np.testing.assert_allclose(fast.data["loo"][name], exact.data["loo"][name], atol=2e-3)
 
 
 def test_spread_of_zero_leaves_the_binomial():
