@@ -214,8 +214,8 @@ def test_responses_to_an_item_are_predicted_together_and_their_own_effects_summe
             center = draws.theta[:, design.model_unit[row]] - delta[:, design.item[row]]
             p = logistic(center[:, None] + sigma * z)
             density *= stats.binom(6, p).pmf(design.n_correct[row]) @ weight
-        assert elpd[place] == pytest.approx(np.log(density.mean()), abs=1e-6)
-        assert worth[place] == pytest.approx(density.sum() ** 2 / (density**2).sum(), rel=1e-5)
+        assert elpd[place] == pytest.approx(np.log(density.mean()), abs=5e-5)
+        assert worth[place] == pytest.approx(density.sum() ** 2 / (density**2).sum(), rel=1e-4)
 
 
 LEFT = [3, 17, 30]

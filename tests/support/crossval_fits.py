@@ -45,5 +45,5 @@ def plain_fit(frame: pd.DataFrame, pareto_k: Any = 0.0, elpd: Any = -5.0) -> Fit
         "pareto_k": np.broadcast_to(pareto_k, size),
     }
     loo = {name: ("response", values) for name, values in figures.items()}
-    fit.data["loo"] = xr.DataTree(xr.Dataset(loo, {"kept_draw": np.arange(4)}))
+    fit.data["loo"] = xr.DataTree(xr.Dataset(loo, {"kept_draw": np.arange(4000)}))
     return fit
