@@ -42,7 +42,7 @@ from bayescontam.specs.model import ModelSpec
 
 By = Literal["response", "item", "model"]
 """What leaves together: a single response, all responses to an item, or all of a model."""
-_SCHEMA = 1
+_SCHEMA = 2
 """To be raised when a fold that was finished before must not stand for one made now."""
 FEWEST_DRAWS = 100
 """Equal draws below which a mean density over draws cannot be trusted."""

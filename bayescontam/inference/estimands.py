@@ -109,12 +109,20 @@ class Population:
         lattice = self.built.lattice
         items = len(self.design.items if lattice is None else lattice.total)
         for part in draws.chunks(self.design, CACHED):
-            weights = rng.standard_exponential((len(part), items)) if self.sampled else None
+            weights = self._item_weights(len(part), items, rng) if self.sampled else None
             extended = self._extended(count_by_level(part, lattice, weights), rng)
             tally = extended.tally if lattice is not None else weights
             if tally is not None:
                 tally = tally.take(self.design.item, axis=1)
             yield replace(extended, tally=tally)
+
+    def _item_weights(self, draws: int, items: int, rng: np.random.Generator) -> FloatArray:
+        """Draw weights of items for the Bayesian bootstrap, dims (draw, item)."""
+        # A row that counts several items stands for the sum of as many weights.
+        if self.built.lattice is not None or (self.design.item_weight == 1).all():
+            return rng.standard_exponential((draws, items))
+        count = self.design.item_weight
+        return rng.standard_gamma(count, (draws, items)) / count
 
     def _extended(self, draws: Draws, rng: np.random.Generator) -> Draws:
         draws = replace(draws, zeta=None)  # estimands are about the population of participants
@@ -270,7 +278,8 @@ def _completed(built: BuiltModel, whole: NDArray[np.bool_]) -> tuple[Design, Int
 def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArray, IntArray]:
     """Return the contamination of pairs that were not observed, and its group."""
     # A model whose contamination is one number on all items of a benchmark that it answered has
-    # this number on the others too. Else a pair has the mean contamination of its item over models.
+    # this number on the others too, if it is its own: these items differ in other models, or some
+    # model is more exposed to one of them. Else a pair has the mean contamination of its item.
     # The group is that of another pair of the same item or, with one number, of the same model.
     if table.contamination is None:
         return np.zeros(len(item)), np.zeros(len(item), dtype=np.int64)
@@ -281,7 +290,13 @@ def _expected(table: Design, model: IntArray, item: IntArray) -> tuple[FloatArra
     spread = np.zeros(len(table.benchmarks))  # by how much an item differs between models at most
     np.maximum.at(spread, table.benchmark_of_item, of_items[1] - of_items[0])
     benchmark = table.benchmark_of_item[item]
-    own = (high - low <= _CONSTANT)[model, benchmark] & (spread > _CONSTANT)[benchmark]
+    mean = table.item_contamination[table.item]
+    least, most = extremes(mean, mean, table.model_benchmark, table.answered.size)
+    below = np.zeros(table.answered.size, dtype=bool)
+    np.logical_or.at(below, table.model_benchmark, of_items[1][table.item] - known > _CONSTANT)
+    shown = ((most - least > _CONSTANT) | below).reshape(shape)
+    constant = (high - low <= _CONSTANT) & shown
+    own = constant[model, benchmark] & (spread > _CONSTANT)[benchmark]
     level = np.where(own, low[model, benchmark], table.item_contamination[item])
     if table.exposure is None:
         return level, np.zeros(len(item), dtype=np.int64)

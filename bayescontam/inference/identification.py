@@ -163,8 +163,8 @@ _TEXT = {
         " on the slope."
     ),
     Identification.NO_CONTAMINATION: (
-        "No item is contaminated for this model: its responses hold no information on the slope,"
-        " and no part of its score is overfitting."
+        "No item that this model answered is contaminated: its responses hold no information on the"
+        " slope, and no part of its score is overfitting."
     ),
     Identification.CLEAN: "The model is declared clean: its slope is zero by assumption.",
     Identification.SIGN_ASSUMED: (
@@ -535,11 +535,19 @@ def overfitting_verdict(
     'shown'
     >>> overfitting_verdict(Identification.INCONCLUSIVE, -0.01, 0.05).value
     'inconclusive'
+    >>> overfitting_verdict(Identification.NO_CONTAMINATION, 0.0, 0.0).value
+    'no contamination'
+    >>> overfitting_verdict(Identification.NO_CONTAMINATION, 0.04, 0.23).value
+    'borrowed'
     """
     if slope is Identification.CLEAN:
         return Overfitting.CLEAN
     if slope is Identification.NO_CONTAMINATION:
-        return Overfitting.NONE
+        # An average over items that others answered, or a reference above, can be an effect.
+        if not (low < 0 or high > 0):
+            return Overfitting.NONE
+        turned = not low <= 0 <= high and (low > 0) is not rises
+        return Overfitting.BY_REFERENCE if turned else Overfitting.BORROWED
     lifted = lift is Identification.SHOWN
     if slope is Identification.NO_VARIATION and not lifted:
         return Overfitting.NO_VARIATION

@@ -251,7 +251,8 @@ def _verdicts(
     sign, own_sign = ((a > 0) * 1.0 - (b < 0) for a, b in ((low, high), (own_low, own_high)))
     rules = (
         (clean, Overfitting.CLEAN),
-        (~(dose > NO_DOSE), Overfitting.NONE),
+        (~(dose > NO_DOSE) & ~((low < 0) | (high > 0)), Overfitting.NONE),
+        (~(dose > NO_DOSE) & turned & (sign != 0), Overfitting.BY_REFERENCE),
         (~(own.information >= INFORMED), Overfitting.BORROWED),
         ((-smallest < low) & (high < smallest), Overfitting.AT_MOST_SMALL),
         (turned & (sign != 0), Overfitting.BY_REFERENCE),

@@ -296,7 +296,10 @@ def add_repeats(
     def logp(value: Any, center: Any, spread: Any) -> Any:
         density = table.log_density(value[single:], center[single:], spread, slot)
         if single:
-            known = kernel(value[:single], center[:single], 1, guess[:single])
+            # Trials of responses that are held out are 0.
+            known = kernel(
+                value[:single], center[:single], design.n_trials[:single], guess[:single]
+            )
             density = pt.concatenate([known, density])
         return (density + constant).sum()
 

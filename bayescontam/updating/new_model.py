@@ -386,7 +386,7 @@ class ItemDifficulties:
         spread: FloatArray,
     ) -> "ItemDifficulties":
         """Place nodes for some draws."""
-        easy = Draws(draws.theta, draws.beta, None, None, None)
+        easy = Draws(draws.theta, draws.beta, None, None, None, spillover=draws.spillover)
         center = predictor(easy, newcomer.design.subset(items.met))
         met = marginal[items.met]
         scale = np.where(items.shared, spread[:, items.benchmark], 0.0) + SMALLEST

@@ -1,6 +1,7 @@
 """Repeated trials: the model-by-item effect integrated out, and drawn again."""
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
@@ -14,11 +15,12 @@ from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import Prediction, Rows, draw_effects, with_own_effects
 from bayescontam.inference.sampling import Sampling
-from bayescontam.model.build import build
+from bayescontam.model.build import build, build_design
 from bayescontam.model.design import make_design
 from bayescontam.model.likelihood import MOST_NUMBERS, Repeats, add_repeats
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
+from tests.support.given_fits import changed
 from tests.support.made_fit import drawn_from_prior
 from tests.support.simulated_responses import simulate
 
@@ -75,6 +77,21 @@ def test_fits_are_judged_by_the_table_that_they_were_sampled_by(monkeypatch):
     assert len(used) == calls
     for name in ("elpd", "log_density"):  # draws of the prior are far out in the table
         np.testing.assert_allclose(fast.data["loo"][name], exact.data["loo"][name], atol=2e-3)
+
+
+@pytest.mark.parametrize("guess", [0.0, 0.25])
+@pytest.mark.parametrize("trials", [(1, 1), (5, 5), (1, 5)])
+def test_held_out_answers_say_nothing(trials, guess):
+    """Whatever abilities are, and whether items have one trial, several, or some of each."""
+    rows = [(m, "b", f"i{i}", trials[i % 2] // 2, trials[i % 2]) for m in "ABC" for i in range(12)]
+    columns = ["model", "benchmark", "item", "n_correct", "n_trials"]
+    spec = changed(load_model("ability"), likelihood={"guess": guess})
+    design = make_design(spec, Responses.from_frame(pd.DataFrame(rows, columns=columns)))
+    model = build_design(spec, design.hold_out(np.arange(len(design)))).model
+    density = model.compile_fn([model.logp(vars=model.observed_RVs, sum=True)])
+    for shift in (-3.0, 0.0, 3.0):
+        at = {k: v + shift * k.startswith("theta") for k, v in model.initial_point().items()}
+        assert float(density(at)[0]) == pytest.approx(0, abs=1e-12)
 
 
 def test_spread_of_zero_leaves_the_binomial():

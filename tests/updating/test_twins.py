@@ -1,5 +1,7 @@
 """What a fit of twins expects of a new model, against the prior of the joint model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,16 +9,21 @@ import xarray as xr
 
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError
+from bayescontam.inference.pipeline import Options, fit_responses
 from bayescontam.inference.predictive import prior_draws
+from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import build
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
-from bayescontam.updating.importance import expectation
+from bayescontam.specs.registry import load_model
+from bayescontam.updating.importance import Completion, expectation
 from bayescontam.updating.new_model import make_newcomer
 from bayescontam.updating.update import join_responses
+from tests.support.made_fit import drawn_from_prior
 from tests.support.marginal_likelihoods import spec_of
 
 DRAWS = 6000
+SPILLOVER = 2.0
 # Of 6,000 draws a correlation is off by more than 0.07, and a spread by more than 5 % of it, once
 # in ten million times where both sides err; half-normal spreads make tails heavier, hence more.
 NEAR, CLOSE = 0.08, 0.08
@@ -117,3 +124,42 @@ def test_a_model_without_a_column_base_is_refused():
     new = Responses.from_frame(new.frame.drop(columns="base"))
     with pytest.raises(DataError, match="the fit uses a column that is not there: 'base'"):
         join_responses(spec_of("twins"), table(OLD, MET), new)
+
+
+def test_difficulties_of_a_newcomers_items_are_those_given_spillover():
+    """Against the posterior of each item on a grid, for a draw that is set by hand."""
+    rng, rows = np.random.default_rng(0), []
+    for model in "ABCDEFGH":
+        for b in ("x", "y", "z"):
+            for i in range(15):
+                dose = 0.0 if (b == "z" or model in "AE") else float(i % 2)
+                base = "P" if model in "ABCD" else "Q"
+                rows.append((model, b, f"{b}{i}", int(rng.random() < 0.6), dose, base))
+    columns = ["model", "benchmark", "item", "correct", "contamination", "base"]
+    frame = pd.DataFrame(rows, columns=columns)
+    options = Options(seed=1, sampling=Sampling(draws=100, chains=2))
+    with drawn_from_prior():
+        fit = fit_responses(Responses.from_frame(frame), load_model("twins"), options)
+    new = Responses.from_frame(frame[frame["model"] == "A"].assign(model="N"))
+    newcomer = make_newcomer(
+        fit.spec, fit.responses(), join_responses(fit.spec, fit.responses(), new)
+    )
+    completion = Completion.of(fit.joint_posterior(), newcomer, np.random.default_rng(1))
+    count, pairs = 4, 8 * 3
+    draws = replace(
+        completion.draws[np.zeros(count, int)],
+        theta=np.zeros((count, pairs)),
+        beta=np.zeros((count, pairs)),
+        spillover=np.full((count, pairs), SPILLOVER),
+    )
+    completion = replace(completion, draws=draws, spread=np.ones((count, 3)))
+    answers, design = completion.answers(np.arange(count)), newcomer.design
+    weight = np.exp(answers.nodes.log_weight)
+    found = ((weight * answers.nodes.position).sum(-1) / weight.sum(-1))[0]
+    host, z = np.flatnonzero(design.model < 8), np.linspace(-8, 8, 1601)
+    for item, mean in zip(answers.items.label, found, strict=True):
+        own = host[design.item[host] == item]
+        eta = (SPILLOVER * design.cell_dose[own])[:, None] - z
+        log_density = (design.n_correct[own][:, None] * eta - np.logaddexp(0, eta)).sum(0)
+        density = np.exp(log_density - z**2 / 2 - (log_density - z**2 / 2).max())
+        assert mean == pytest.approx((density * z).sum() / density.sum(), abs=0.01)
