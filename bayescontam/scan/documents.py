@@ -50,6 +50,7 @@ from bayescontam._files import atomic_path, on_disk
 from bayescontam._runs import append_line
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault
+from bayescontam.scan.document_names import check_names
 from bayescontam.scan.execution import (
     LOG,
     Execution,
@@ -60,7 +61,7 @@ from bayescontam.scan.execution import (
     stage_folder,
     task_name,
 )
-from bayescontam.scan.fields import OTHER_ROLES, Fields, Unreadable, shown_values
+from bayescontam.scan.fields import NUMBERED, OTHER_ROLES, Fields, Unreadable, shown_values
 from bayescontam.scan.formats import (
     DAMAGED,
     Tally,
@@ -182,7 +183,7 @@ def _document(record: Any, number: int, fields: Fields, tally: Tally, longest: i
         raise Unreadable("too long")
     name = fields.name_of(record)
     stratum = fields.stratum_of(record)
-    if not name and fields.document:
+    if not name and fields.document and fields.document != NUMBERED:
         tally.without[fields.document] += 1
     if not stratum and fields.stratum:
         tally.without[fields.stratum] += 1
@@ -544,6 +545,7 @@ class SampledDocuments:
     folder: Path
     reports: list[Report]  # what reading counted, one for each input
     cutoffs: Cutoffs
+    notes: list[str]  # on names of documents
 
 
 def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> SampledDocuments:
@@ -568,7 +570,12 @@ def sample_documents(corpus: CorpusListing, out: Path, execution: Execution) -> 
     _log_unreadable(folder / "logged", reports, out / LOG)
     _check_fields(reports, sources)
     files = [folder / f"{task_name(number)}.parquet" for number in range(len(inputs))]
-    return SampledDocuments(folder, reports, cutoffs(reports, files, sources))
+    cuts = cutoffs(reports, files, sources)
+    notes = []
+    for name in sources:
+        pairs = zip(reports, files, strict=True)
+        notes += check_names(name, [file for report, file in pairs if report["source"] == name])
+    return SampledDocuments(folder, reports, cuts, notes)
 
 
 def _log_unreadable(mark: Path, reports: list[Report], log: Path) -> None:

@@ -21,6 +21,8 @@ _ROLES = 100
 """Roles that are counted one by one."""
 
 
+NUMBERED = "#"
+"""Field of a name that no record needs to have: the number of the record is the name."""
 NO_ROLE, OTHER_ROLES = "a message has no role", "no message of the roles that are scanned"
 """Reasons why chat messages are no document; the second is no fault."""
 

@@ -36,6 +36,9 @@ BATCH_ROWS = 4096
 """Parquet rows that are taken at once, at most."""
 _DATASET_ROWS = 256
 """Rows that are taken from a data set at once."""
+_LISTED = (
+    "it is one JSON array, and each line must be one JSON object: jq -c '.[]' FILE makes such lines"
+)
 _BOM = b"\xef\xbb\xbf"
 _SIGNATURES = {
     b"\x1f\x8b": "gzip-compressed: let its name end in .gz",
@@ -70,11 +73,16 @@ class Tally:
 
 def json_records(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, Any]]:
     """Give number and value of every line of a JSON Lines file; blank lines hold none."""
+    first = True
     for number, line in json_lines(location, longest, tally):
         if line is None:
             yield number, Unreadable("too long")
         elif line and not line.isspace():
-            yield number, _value(line)
+            value = _value(line)
+            if first and isinstance(value, Unreadable) and line.lstrip().startswith(b"["):
+                raise OSError(_LISTED)  # its last line alone would be a record
+            first = False
+            yield number, value
 
 
 def json_lines(location: str, longest: int, tally: Tally) -> Iterator[tuple[int, bytes | None]]:

@@ -84,6 +84,7 @@ def record_of(
             *corpus.notes,
             *_choice_notes(corpus.left_out, documents),
             *_reading_notes(documents),
+            *sample.notes,
             *_shortest_notes(chunked),
             *_stored_notes(stored, chunked),
             *_index_notes(sketches[0]),

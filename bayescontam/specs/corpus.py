@@ -145,7 +145,7 @@ class Source(Block):
     counted and left out."""
     document: Text | None = None
     """Field that names the document; default: ``id`` where there is one, else the file's path and
-    the number of the record."""
+    the number of the record, as ``"#"`` has it for all."""
     stratum: Text | None = None
     """Field whose value is the stratum, with ``/`` between levels; default: none."""
     vector: Text = "embedding"

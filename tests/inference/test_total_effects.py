@@ -171,7 +171,9 @@ def verdict_of(
     index = pd.MultiIndex.from_product(
         [model.design.models, model.design.benchmarks], names=["model", "benchmark"]
     )
-    intervals = pd.DataFrame({"ci_low": ends[0], "ci_high": ends[1]}, index=index)
+    # Pairs without a dose have no effect, unless the reference is above it.
+    some = (model.design.pair_dose.ravel() > 0) | (reference > 0)
+    intervals = pd.DataFrame({"ci_low": ends[0] * some, "ci_high": ends[1] * some}, index=index)
     stored = stored_totals(own, model, np.full(len(model.design.benchmarks), reference))
     return total_verdicts(stored, (), intervals, 0.95, 0.02)
 
@@ -181,6 +183,7 @@ def test_a_reference_above_the_dose_turns_the_sign():
     for ends in ((-0.3, -0.1), (0.1, 0.3)):
         found = verdict_of(model, ends, (0.1, 0.1), reference=0.9)
         assert found["met", "exam"] == Overfitting.BY_REFERENCE
+        assert found["clean", "exam"] == Overfitting.BY_REFERENCE
     # The dose is 0.4: below it the sign is that of the effect.
     assert verdict_of(model, (0.1, 0.3), (0.1, 0.1), 0.2)["met", "exam"] == Overfitting.SHOWN
 
