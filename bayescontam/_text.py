@@ -76,3 +76,21 @@ def join_list(names: Iterable[str], most: int = 8) -> str:
     names = list(names)
     text = ", ".join(f"'{printable(name, 60)}'" for name in names[:most])
     return f"{text} and {len(names) - most} more" if len(names) > most else text
+
+
+def characters(*categories: str) -> str:
+    """Return the characters of Unicode categories as ranges for a class of a regular expression.
+
+    Those of the Basic Multilingual Plane, without ASCII.
+
+    >>> characters("Sm")[:6]
+    '¬-¬±-±'
+    """
+    points = [c for c in range(0x80, 0x10000) if unicodedata.category(chr(c)) in categories]
+    ranges: list[list[int]] = []
+    for point in points:
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1][1] = point
+        else:
+            ranges.append([point, point])
+    return "".join(f"{chr(low)}-{chr(high)}" for low, high in ranges)

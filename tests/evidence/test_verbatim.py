@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bayescontam.data.judgements import Judgements
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.verbatim import JUDGE, normalised, verbatim_judgements
+from bayescontam.scan.results import words
 from tests.support.zebra_puzzles import ZEBRA
 
 QUESTION = "A farmer has 20 sheep and sells 3 of them; how many sheep are left on the farm?"
@@ -73,7 +74,8 @@ def test_other_words_and_numbers_do(chunk: str) -> None:
     [
         ("3 - 5", "3 + 5"), ("2 * 3", "2 3"), ("x = -5", "x = 5"), ("x < y", "x > y"),
         ("10⁶", "106"), ("x²", "x2"), ("1½", "11/2"), ("3.14", "3 14"), ("1,000", "1 000"),
-        ("a == b", "a = b"), ("2**3", "2 3"),
+        ("a == b", "a = b"), ("2**3", "2 3"), ("12 × 4", "12 ÷ 4"), ("x ≤ 5", "x ≥ 5"),
+        ("A ∪ B", "A ∩ B"), ("a & b", "a | b"), ("x -y", "x y"), ("राम की कार", "राम का कोर"),
     ],
 )  # fmt: skip
 def test_formulas_that_differ_stay_different(one: str, other: str) -> None:
@@ -91,6 +93,11 @@ def test_formulas_that_differ_stay_different(one: str, other: str) -> None:
 )  # fmt: skip
 def test_texts_that_mean_the_same_become_the_same(one: str, other: str) -> None:
     assert normalised(one) == normalised(other)
+
+
+def test_marks_are_parts_of_words() -> None:
+    text = "भारत की राजधानी क्या है?"
+    assert normalised(text).split() == words(text) == ["भारत", "की", "राजधानी", "क्या", "है"]
 
 
 @settings(max_examples=30)
