@@ -6,6 +6,7 @@ import email.utils
 import json
 import os
 import random
+import re
 from collections.abc import (
     Awaitable,
     Callable,
@@ -123,9 +124,14 @@ class Request[AnswerT](Protocol):
         """Return the answer in what the model wrote; a ValueError says why there is none."""
 
 
+_ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
+"""An escape of JSON, or a backslash that begins none, as models write LaTeX."""
+
+
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Give the outermost JSON objects in a text."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unrepeated)
+    """Give the outermost JSON objects in a text, LaTeX and line breaks in their texts included."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unrepeated, strict=False)
+    text = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
     at = text.find("{")
     while at >= 0:
         try:

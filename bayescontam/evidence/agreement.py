@@ -180,6 +180,7 @@ def _alpha(verdicts: list[pd.Series]) -> dict[str, Any]:
     expected = (total.sum() ** 2 - (total**2).sum()) / max(total.sum() - 1, 1)
     alpha = 1 - observed / expected if expected else np.nan
     note = "" if expected else "not defined: all verdicts on shared pairs are the same"
+    note = note if len(counts) else "not defined: no pair has verdicts of two judges"
     return {"pairs": len(counts), "alpha": float(alpha), "note": note}
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayescontam.data.judgements import Judgements
-from bayescontam.evidence.agreement import agreement
+from bayescontam.evidence.agreement import _alpha, agreement
 from tests.support.real_data import shared
 
 pytest.importorskip("sklearn")
@@ -179,6 +179,12 @@ def test_no_common_verdict_is_labelled() -> None:
     row = agreement(_judgements({"Ada": [1, None], "Bo": [None, 0]})).two.iloc[0]
     assert row["note"] == "no pair on which both have a verdict"
     assert (row["pairs"], row["unjudged"]) == (0, 2)
+
+
+def test_judges_without_a_common_pair_are_labelled_so() -> None:
+    assert _alpha([pd.Series([1.0, np.nan]), pd.Series([np.nan, 1.0])])["note"] == (
+        "not defined: no pair has verdicts of two judges"
+    )
 
 
 def test_kinds_are_crossed() -> None:

@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 
 from bayescontam.data.judgements import KINDS
+from bayescontam.endpoint import json_objects
 from bayescontam.evidence.llm import Answer, Kind, read_answer
 from tests.support.llm_server import VERDICT
 
@@ -79,3 +80,15 @@ def test_kinds_agree_with_verdicts(kind: str, duplicate: bool) -> None:
     else:
         with pytest.raises(ValueError, match="contradicts"):
             read_answer(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (r'{"reasoning": "\( x \) and \usepackage", "n": 1}', r"\( x \) and \usepackage"),
+        ('{"reasoning": "two\nlines", "n": 1}', "two\nlines"),
+        (r'so: {"reasoning": "\\alpha \alpha \"so\" \u00e9", "n": 1}', r'\alpha \alpha "so" é'),
+    ],
+)
+def test_formulas_and_line_breaks_are_read(text: str, wanted: str) -> None:
+    assert list(json_objects(text)) == [{"reasoning": wanted, "n": 1}]
