@@ -71,12 +71,11 @@ def import_evalplus(
     files = [*files]
     # One name of files in several folders, such as that of ``--samples samples.jsonl``, names no
     # model.
-    folders: dict[str, set[Path]] = {"samples": {Path("a"), Path("b")}}
+    folders: dict[str, set[Path]] = {}
     for file in files:
         folders.setdefault(_label(file), set()).add(file.resolve().parent)
-    common = {
-        label for label, known in folders.items() if len(known) > 1 and not _NAMED.fullmatch(label)
-    }
+    several = {label for label, known in folders.items() if len(known) > 1}
+    common = {"samples", *(label for label in several if not _NAMED.fullmatch(label))}
     logs = [log for file in importing.each(files) for log in _logs(file, common, naming, importing)]
     naming.check()
     return importing.table_of(
