@@ -127,6 +127,19 @@ def _controls_check(design: Design) -> Iterator[Check]:
     without = [base for base, known in found.items() if not known]
     known = sorted({b for each in found.values() for b in each})
     names = join_list([design.benchmarks[b] for b in known], 3)
+    assert design.lineage is not None
+    of_base = np.array(design.lineage.bases)[design.lineage.base]
+    compared = np.isin(of_base, [base for base, each in found.items() if each])
+    astray = np.flatnonzero(design.exposed_pairs.any(axis=1) & compared & ~design.controlled)
+    if len(astray) and not without:
+        models = join_list([design.models[m] for m in astray], 3)
+        yield make_check(
+            CONTROLS, False, len(astray), "0 exposed models without a control", "",
+            f"{models} answered none of the benchmarks that no model of the base was exposed to"
+            f" ({names}): what their own training changes everywhere is distinguished from"
+            " contamination by its prior alone. Their answers to these would show it.",
+        )  # fmt: skip
+        return
     yield make_check(
         CONTROLS, not without, len(without), "0 bases without a control",
         f"Benchmarks that none of a base's models were exposed to ({names}) show what their own"

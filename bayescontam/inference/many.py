@@ -14,6 +14,7 @@ from bayescontam._progress import progress_bar
 from bayescontam._random import fresh_seed
 from bayescontam._runs import claimed_folder, read_json, write_json
 from bayescontam._text import join_list, printable
+from bayescontam.data.dates import Dates
 from bayescontam.data.measures import Scale
 from bayescontam.data.parts import split_responses
 from bayescontam.data.responses import Path, Responses, given_covariates, read_responses
@@ -22,6 +23,7 @@ from bayescontam.inference.pipeline import fit
 from bayescontam.inference.result import Fit
 from bayescontam.inference.reusable import CompiledModels
 from bayescontam.model.auto import AUTO
+from bayescontam.model.effect_names import EffectNames
 from bayescontam.specs.model import ModelSpec
 
 RECORD = "fits.json"
@@ -89,8 +91,8 @@ class Fits(Mapping[str, Fit]):
                 for column, outcome in outcomes.items()
             }
             headline = fitted.summary()
-            verdicts = [c for c in headline if str(c).endswith("_verdict")]
-            counts = headline[verdicts[0]].value_counts().to_dict() if verdicts else {}
+            names = EffectNames.among(headline)
+            counts = {} if names is None else headline[names.verdict].value_counts().to_dict()
             known: dict[str, Any] = {
                 "responses": fitted.record["data"]["responses"],
                 "models": headline["model"].nunique(),
@@ -280,6 +282,8 @@ def _spelled(value: Any) -> str:
     """Return a text that is the same for the same option: of a file or table, by its content."""
     if isinstance(value, ModelSpec):
         return value.hash
+    if isinstance(value, Dates):
+        return repr([_spelled(each) for each in (value.released, value.cutoff, value.margin)])
     if isinstance(value, pd.DataFrame):
         return _hash(value)
     if isinstance(value, str | FilePath) and FilePath(value).is_file():

@@ -14,9 +14,10 @@ from bayescontam.data.dates import Dates
 from bayescontam.data.measures import Scale
 from bayescontam.data.responses import Names, Path, Responses, given_responses
 from bayescontam.data.validation import check_level
+from bayescontam.inference.identification import ROUNDING
 from bayescontam.inference.summary import LEVEL
 from bayescontam.model.auto import AUTO, choose_spec
-from bayescontam.model.design import Design, make_design
+from bayescontam.model.design import Design, extremes, make_design
 from bayescontam.model.lineage import BASE, bases_of
 from bayescontam.model.terms import Terms, plan_terms
 from bayescontam.power.totals import MOST_EFFECTS, Pairs, effects_of, expected_widths
@@ -223,7 +224,8 @@ def _direct(spec: ModelSpec, design: Design) -> dict[str, Any]:
             " those written after the cutoff)",
         )  # fmt: skip
     by = f"items of different contamination ({_counted(varied, met)})"
-    if spec.contamination.confounding == "none":
+    anchors = spec.contamination.confounding == "anchored" and not _unanchored(design).any()
+    if not anchors and spec.contamination.confounding != "sensitivity":
         by += ", if these are as difficult otherwise (see confounding)"
     missing = ""
     if (met & ~varied).any():
@@ -263,18 +265,24 @@ def _spillover(design: Design, terms: Terms, related: bool) -> list[dict[str, An
                 " as they agree"
             )
     # Without controls, the prior of training alone distinguishes it from contamination.
-    uncontrolled = "t" in terms and bool(without or not known)
-    if uncontrolled:
+    apart = "t" in terms and known and not without
+    astray = met.any(axis=1) & ~design.controlled if apart else np.zeros(len(met), dtype=bool)
+    if astray.any():
+        names = join_list([design.models[m] for m in np.flatnonzero(astray)], _LISTED)
+        missing.append(f"answers of {names} to control benchmarks")
+    uncontrolled = "t" in terms and bool(without or not known or astray.any())
+    if uncontrolled and not astray.any():
         bases = f"no model of {join_list(without, _LISTED)}" if known else "none of these"
         missing.append(
             f"control benchmarks, to which {bases} was exposed (contamination 0),"
             " answered by all of them"
         )
-        if twins.any():
-            by += (
-                ". What training changed everywhere is distinguished from contamination by its"
-                " prior alone"
-            )
+    if uncontrolled and twins.any():
+        whose = f" in {names}" if astray.any() else ""
+        by += (
+            f". What training changed everywhere{whose} is distinguished from contamination by its"
+            " prior alone"
+        )
     if "spillover" not in terms or not twins.any():
         identified: Identified = "no"
     else:
@@ -311,6 +319,15 @@ def _spillover_of_unrelated(spilled: bool, related: bool) -> list[dict[str, Any]
     ]
 
 
+def _unanchored(design: Design) -> BoolArray:
+    """Return of which benchmarks clean models do not show how difficult contaminated items are."""
+    # They do by answers to items that differ in contamination, which is that of other models.
+    rows = design.clean[design.model]
+    level = design.item_contamination[design.item[rows]]
+    low, high = extremes(level, level, design.benchmark[rows], len(design.benchmarks))
+    return design.exposed_pairs.any(axis=0) & ~(high - low > ROUNDING)
+
+
 def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
     """Return what distinguishes contamination from how difficult contaminated items are."""
     clean, met = int(design.clean.sum()), design.exposed_pairs
@@ -319,13 +336,16 @@ def _confounding(spec: ModelSpec, design: Design) -> dict[str, Any]:
             f"{clean} model{'s' if clean > 1 else ''} known to be clean, whose answers show how"
             " difficult these items are"
         )
-        of_any = met.any(axis=0)
-        unseen = of_any & ~design.answered[design.clean].any(axis=0)
+        of_any, unseen = met.any(axis=0), _unanchored(design)
         if not unseen.any():
             return _row("confounding", "yes", by, "")
         names = join_list([design.benchmarks[b] for b in np.flatnonzero(unseen)], _LISTED)
-        wanted = f"answers of clean models to {names}"
-        return _row("confounding", "in part" if (of_any & ~unseen).any() else "no", by, wanted)
+        wanted = (
+            f"answers of clean models to {names}, to items of different contamination (that of"
+            " other models)"
+        )
+        some = (of_any & ~unseen).any()
+        return _row("confounding", "in part" if some else "no", by if some else "", wanted)
     if spec.contamination.confounding == "sensitivity":
         by = "how much easier contaminated items are has the stated prior (kappa)"
         return _row("confounding", "assumed", by, "models known to be clean (column 'clean')")

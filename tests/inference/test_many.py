@@ -14,6 +14,7 @@ import bayescontam
 from bayescontam import CompiledModels, Fit, Fits, fit_many
 from bayescontam.errors import UsageError
 from bayescontam.inference import reusable, sampling
+from bayescontam.inference.many import _spelled
 from bayescontam.inference.reusable import same
 from bayescontam.model.build import build
 from bayescontam.model.design import Design
@@ -95,6 +96,42 @@ def test_tables_of_all_fits(made: tuple[Fits, list[str]]) -> None:
     assert overview["week"].tolist() == list(TABLES)
     assert overview["responses"].tolist() == [60, 60, 60, 60, 50]
     assert (overview.iloc[:, 6:].sum(axis=1) == 2).all()
+
+
+def test_the_overview_counts_verdicts_on_the_effect() -> None:
+    """A slope that surely falls is shown; that scores rise with contamination is not."""
+    rows = [
+        (f"i{i}", int(i % 10 == 0 if i < 30 else i % 10 != 0), float(i < 30)) for i in range(60)
+    ]
+    table = pd.DataFrame(rows, columns=["item", "correct", "contamination"])
+    fits = fit_many({"w": table.assign(model="falls", benchmark="b")}, None, MODEL, **OPTIONS)
+    headline, overview = fits.summary(), fits.overview()
+    assert headline["slope_verdict"].tolist() == ["shown"]
+    assert headline["overfitting_direct_verdict"].tolist() == ["opposite sign"]
+    assert overview.columns[6:].tolist() == ["opposite sign"]
+
+
+def test_fits_of_other_dates_are_not_those_of_these(tmp_path: Path) -> None:
+    days = [f"2024-{1 + i // 10:02d}-01" for i in range(40)]
+    table = pd.DataFrame(
+        {"model": "m", "benchmark": "b", "item": [f"i{i}" for i in range(40)],
+         "correct": [0, 1] * 20, "released": days}
+    )  # fmt: skip
+    cutoff, folder = tmp_path / "cutoff.csv", tmp_path / "fits"
+    options = OPTIONS | {"draws": 100, "tune": 100}
+    for date in ("2024-01-15", "2024-03-15"):
+        cutoff.write_text(f"model,cutoff\nm,{date}\n")
+        made = {"folder": folder, "dates": bayescontam.Dates(cutoff=cutoff), **options}
+        if date == "2024-01-15":
+            fit_many({"w": table}, None, MODEL, **made)
+            continue
+        with pytest.raises(UsageError, match="its fits were made with another 'dates'"):
+            fit_many({"w": table}, None, MODEL, **made)
+    first, second = (
+        bayescontam.Dates(pd.DataFrame({"item": range(100), "released": day}))
+        for day in (["2024-01-01"] * 100, ["2024-01-01"] * 50 + ["2025-01-01"] * 50)
+    )
+    assert _spelled(first) != _spelled(second)
 
 
 def test_a_column_of_that_name_is_no_obstacle(made: tuple[Fits, list[str]]) -> None:

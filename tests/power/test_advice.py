@@ -6,6 +6,8 @@ import pytest
 
 import bayescontam as bc
 from bayescontam.errors import DataError, UsageError
+from bayescontam.inference.checks import Outcome
+from bayescontam.inference.design_checks import CONTROLS, design_checks
 from bayescontam.model.build import build
 from bayescontam.power.advice import advice_lines
 from bayescontam.power.totals import Pairs, _spread_draws, expected_widths
@@ -70,6 +72,38 @@ def test_a_base_without_a_control_is_named():
     assert found.loc["spillover", "identified"] == "in part"
     wanted = "control benchmarks, to which no model of 'other' was exposed"
     assert found.loc["spillover", "missing"].startswith(wanted)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_an_exposed_model_must_have_answered_a_control_itself(answered):
+    twins = {"y": {"exam": 0.0, "quiz": 0.0}, "z": {"exam": 0.0, "quiz": 0.0}}
+    exposed = {"exam": 0.5} | ({"quiz": 0.0} if answered else {})
+    frame = table(twins | {"x": exposed}, dict.fromkeys("xyz", "recipe"))
+    found = bc.advise(frame).table.set_index("effect")
+    assert found.loc["spillover", "identified"] == ("yes" if answered else "in part")
+    assert found.loc["spillover", "missing"] == (
+        "" if answered else "answers of 'x' to control benchmarks"
+    )
+    built = build(load_model("twins"), bc.Responses.from_frame(frame))
+    (check,) = [check for check in design_checks(built, np.zeros(2)) if check.name == CONTROLS]
+    assert (check.outcome is Outcome.PASSED) is answered
+    assert ("'x' answered none of the benchmarks" in check.sentence) is not answered
+
+
+@pytest.mark.parametrize(("first", "wanted"), [(0, "yes"), (30, "no")])
+def test_clean_models_must_have_answered_contaminated_items(first, wanted):
+    """Answers to refreshed items alone do not show how difficult the old ones are."""
+    frame = table({"a": {"exam": 0.5}, "b": {"exam": 0.5}, "old": {"exam": 0.0}})
+    number = frame["item"].str.removeprefix("exam").astype(int)
+    frame = frame[(frame["model"] != "old") | (number >= first)]
+    found = bc.advise(frame.assign(clean=(frame["model"] == "old").astype(int)))
+    rows = found.table.set_index("effect")
+    assert rows.loc["confounding", "identified"] == wanted
+    caveat = "if these are as difficult otherwise"
+    assert (caveat in rows.loc["direct effect", "by"]) is (wanted == "no")
+    assert ("items of different contamination" in rows.loc["confounding", "missing"]) is (
+        wanted == "no"
+    )
 
 
 def test_clean_models_must_have_answered_what_others_were_exposed_to():
