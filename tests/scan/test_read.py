@@ -202,7 +202,12 @@ BROKEN = [
     (
         "a.json",
         b'[\n{"text":\n"a"},\n2\n]',
-        r"4 × not JSON.*each line must be one whole JSON object; ",
+        r"cannot be read \(it is one JSON array, and each line must be one JSON object: jq",
+    ),
+    (
+        "a.json",
+        b'{\n"text":\n"a"\n}',
+        r"3 × not JSON, 1 × not an object\)\neach line must be one whole JSON object; ",
     ),
     ("a.txt.gz", b"plain", r"cannot be read as gzip"),
 ]
