@@ -17,9 +17,6 @@ from bayescontam.errors import BayescontamError
 
 USAGE_OR_DATA = 2
 INTERRUPTED = 128 + signal.SIGINT
-# Python searches all objects for garbage before it ends: for the half a million of a fit more than
-# a second (1.5 s until a process is gone, 0.2 s with this).
-atexit.register(gc.freeze)
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
@@ -29,6 +26,7 @@ def main() -> None:
     Exit status: 0 done, 2 fault of usage or data, or no memory or disk left, 3 a failed check
     with ``--strict``, 130 interrupted or requested to terminate.
     """
+    atexit.register(_leave_garbage)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Whatever the locale: names may hold any character, and tables are read as UTF-8.
         sys.stdout.reconfigure(encoding="utf-8")
@@ -50,6 +48,14 @@ def main() -> None:
             raise
         print(f"error: {problem}", file=sys.stderr)
         sys.exit(USAGE_OR_DATA)
+
+
+def _leave_garbage() -> None:
+    """Leave out Python's last search of all objects for garbage."""
+    # For the half a million of a fit it takes more than a second. Triton, which torch may bring,
+    # prints all that was not collected.
+    if "triton" not in sys.modules:
+        gc.freeze()
 
 
 def _lacking(error: MemoryError | OSError) -> str:
