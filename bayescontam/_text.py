@@ -94,3 +94,9 @@ def characters(*categories: str) -> str:
         else:
             ranges.append([point, point])
     return "".join(f"{chr(low)}-{chr(high)}" for low, high in ranges)
+
+
+UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Ranges of scripts that put no spaces between words: Han and kana."""
+MARKS = characters("Mn", "Mc")
+"""Ranges of marks, such as vowel signs of Indic scripts, which are parts of words."""

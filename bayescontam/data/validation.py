@@ -288,6 +288,13 @@ def read_clean(cells: pd.Series, source: str) -> BoolArray:
     return values == 1
 
 
+def names_apart_by_blanks(names: Iterable[str]) -> list[str]:
+    """Return the names that differ from another one only by blanks at their ends."""
+    distinct = list(dict.fromkeys(names))
+    count = Counter(name.strip() for name in distinct)
+    return [name for name in distinct if count[name.strip()] > 1]
+
+
 def _name(cell: Any) -> str | None:
     if isinstance(cell, str):
         if cell.endswith("\0"):  # arrays of text drop it, so that two names would be one

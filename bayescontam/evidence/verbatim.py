@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayescontam._progress import progress_bar
-from bayescontam._text import characters
+from bayescontam._text import MARKS, UNSPACED, characters
 from bayescontam.data.judgements import PAIR, RULE, Judgements
 from bayescontam.errors import DataError, Fault, UsageError
 
@@ -38,13 +38,9 @@ _LEAD = re.compile(rf"[ \t]*(?:(?:>|#{{1,6}})[ \t]+)*(?P<mark>(?:{_MARK}[ \t]+)*
 """What stands before a line: signs of quotation and headings, then bullets, 1. (2) C) iv."""
 _INLINE = re.compile(r"(?:^|(?<=\s))\(?([A-J])[.)](?=\s)")
 """Letters of options that stand in one line."""
-_SINGLE = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Scripts without spaces."""
 _TOKEN = re.compile(
     r"\d{1,3}(?:,\d{3})+(?!\d)|\d+(?:\.\d+)+"  # numbers whole: 1,000 and 3.14
-    rf"|[{_SINGLE}]"
-    # Marks, such as vowel signs of Indic scripts, are parts of words.
-    rf"|[^\W_{_SINGLE}](?:[^\W_{_SINGLE}]|[{characters('Mn', 'Mc')}])*"
+    rf"|[{UNSPACED}]|[^\W_{UNSPACED}](?:[^\W_{UNSPACED}]|[{MARKS}])*"
     rf"|[=<>^%+/&~{characters('Sm')}]+"
     # A sign or a product, and no hyphen, bullet or emphasis: 3-5, -5, x -y, a - b, 2*3, 2 * 3.
     r"|(?<!\w)-(?=\d)|(?<=\s)-(?=\w)|(?<=\d)-(?=\d)|(?<=\s)[-*](?=\s)|(?<=\w)\*{1,2}(?=\w)"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bayescontam._text import join_list
 from bayescontam._types import IntArray
 from bayescontam.data.responses import Responses
+from bayescontam.data.validation import names_apart_by_blanks
 from bayescontam.errors import DataError, Fault
 from bayescontam.specs.base import suggest
 
@@ -54,10 +55,8 @@ def item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series
         raise DataError(
             [Fault(responses.source, "has empty cells; every item needs a value", column=by)]
         )
-    values = pd.Series(frame[by].astype(str).unique())
-    twins = values.groupby(values.str.strip(), sort=False).transform("size") > 1
-    if twins.any():
-        problem = f"the same but for blanks at the ends: {join_list(values[twins])}"
+    if alike := names_apart_by_blanks(frame[by].astype(str)):
+        problem = f"the same but for blanks at the ends: {join_list(alike)}"
         raise DataError([Fault(responses.source, problem, column=by)], "Write them alike.")
     distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
     mixed = distinct[distinct > 1]

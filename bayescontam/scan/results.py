@@ -19,7 +19,7 @@ from bayescontam._files import atomic_path, on_disk
 from bayescontam._optional import require
 from bayescontam._progress import progress_bar
 from bayescontam._runs import read_json
-from bayescontam._text import characters, printable
+from bayescontam._text import MARKS, UNSPACED, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.index_search import SampledSketch
@@ -43,10 +43,8 @@ LEVELS = (0.7, 0.8, 0.9)
 type Words = list[int]
 """The words of a text in order, each as its number in a vocabulary."""
 
-_SINGLE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Characters of scripts that put no spaces between words: Han and kana."""
-_PART = rf"[^\W{_SINGLE}](?:[^\W{_SINGLE}]|[{characters('Mn', 'Mc')}])*"
-_WORD = re.compile(rf"\d+(?:\.\d+)+|[{_SINGLE}]|{_PART}(?:'{_PART})*")
+_PART = rf"[^\W{UNSPACED}](?:[^\W{UNSPACED}]|[{MARKS}])*"
+_WORD = re.compile(rf"\d+(?:\.\d+)+|[{UNSPACED}]|{_PART}(?:'{_PART})*")
 
 
 @dataclass(frozen=True)

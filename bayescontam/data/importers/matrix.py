@@ -18,6 +18,7 @@ from bayescontam.data.validation import (
     FaultList,
     check_choice,
     flag_near_duplicates,
+    names_apart_by_blanks,
     read_names,
     read_numbers,
 )
@@ -116,10 +117,8 @@ def import_matrix(
         values[:, position], odd = scores(numbers, threshold)
         problem = f"got {{}}, allowed is {allowed}, or nothing"
         faults.flag(odd | np.isinf(numbers), name, problem, table[name])
-    titles = pd.Series(cells, dtype="str")
-    twins = titles.groupby(titles.str.strip(), sort=False).transform("size") > 1
-    if twins.any():
-        faults.add(f"columns the same but for blanks at the ends: {join_list(titles[twins])}")
+    if alike := names_apart_by_blanks(cells):
+        faults.add(f"columns the same but for blanks at the ends: {join_list(alike)}")
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))
