@@ -160,7 +160,8 @@ class Covariates:
         extras = {name: table[name] for name in table.columns if name not in clean}
         if idle := [name for name in _OF_RESPONSES if name in extras]:
             faults.notes.append(
-                f"{source}: {join_list(idle)} not used: such columns count in the responses alone"
+                f"{source}: {join_list(idle)} not used: these columns belong in the table of"
+                " responses"
             )
         return cls(pd.DataFrame(clean | extras), source, tuple(faults.notes))
 

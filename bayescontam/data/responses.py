@@ -418,8 +418,8 @@ def _check_participants(clean: dict[str, Any], faults: FaultList) -> None:
     groups = named.groupby(clean["model"])
     mixed = groups.transform("any") & ~named
     problem = (
-        "blank, or a word for nothing such as NA, and other rows of this model have one; a model is"
-        " a group of people, or not"
+        "blank (or a word for a missing value, such as NA), although other rows of this model have"
+        " a participant; a model is a group of people, or not"
     )
     faults.flag(mixed.to_numpy(), PARTICIPANT, problem)
 

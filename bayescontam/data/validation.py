@@ -268,7 +268,7 @@ def flag_near_duplicates(names: pd.Series, column: str, faults: FaultList) -> No
 def read_labels(cells: pd.Series, models: Collection[str] = ()) -> pd.Series:
     """Return an optional column as text without outer blanks, "" where there is none.
 
-    Words that programs write for nothing, such as NA of R, are none, except names of `models`.
+    Words for missing values, such as NA of R, are none, except names of `models`.
     """
     labels = cells.astype(object).where(cells.notna(), "").map(str).str.strip()
     return labels.where(~labels.str.casefold().isin(MISSING) | labels.isin([*models]), "")

@@ -56,7 +56,7 @@ def item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series
             [Fault(responses.source, "has empty cells; every item needs a value", column=by)]
         )
     if alike := names_apart_by_blanks(frame[by].astype(str)):
-        problem = f"the same but for blanks at the ends: {join_list(alike)}"
+        problem = f"values that differ only by blanks at their ends: {join_list(alike)}"
         raise DataError([Fault(responses.source, problem, column=by)], "Write them alike.")
     distinct = frame.groupby(["benchmark", "item"], sort=False)[by].nunique()
     mixed = distinct[distinct > 1]

@@ -48,7 +48,7 @@ def check_names(source: str, files: Sequence[Path]) -> list[str]:
         return []
     share = differing / max(sum(examined.values()), 1) * counts[counts > 1].sum() / counts.sum()
     problem = (
-        f"documents of different texts have one name, such as '{printable(example, 60)}'"
+        f"documents with different texts have the same name, such as '{printable(example, 60)}'"
         f" ({share:.2%} of the documents): their matches cannot be distinguished"
     )
     name = f"source '{printable(source)}'"
@@ -58,7 +58,10 @@ def check_names(source: str, files: Sequence[Path]) -> list[str]:
             f' number (document = "{NUMBERED}").'
         )
         raise DataError([Fault(name, problem)], advice)
-    return [f"caution: {name}: {problem}; of those of one name one alone is offered for judging"]
+    return [
+        f"caution: {name}: {problem}; of documents with the same name, only one is offered for"
+        " judging"
+    ]
 
 
 def _priorities(files: Sequence[Path]) -> NDArray[np.uint64]:

@@ -313,7 +313,7 @@ def test_columns_that_count_in_responses_alone_are_named() -> None:
     table = _covariates(benchmark="b", item=["1", "2", "3"], guess=0.25, clean=1, topic="t")
     notes = Covariates.from_frame(table).notes
     assert notes == (
-        "DataFrame: 'clean', 'guess' not used: such columns count in the responses alone",
+        "DataFrame: 'clean', 'guess' not used: these columns belong in the table of responses",
     )
     assert Covariates.from_frame(table.drop(columns=["guess", "clean"])).notes == ()
 

@@ -623,13 +623,17 @@ def test_participants_are_levels_of_a_model() -> None:
         Responses.from_frame(table.replace({"bob": "ann"}))
     summed = Responses.from_frame(table.replace({"bob": "ann"}), sum_repeats=True)
     assert summed.frame["n_trials"].tolist() == [2, 1]
-    with pytest.raises(DataError, match=r"row 2: participant: blank, or a word .* and other rows"):
+    with pytest.raises(
+        DataError, match=r"row 2: participant: blank \(or a word .* although other rows"
+    ):
         Responses.from_frame(table.replace({"bob": ""}))
     with pytest.raises(DataError, match=r"got ' ann', .*without blanks at its ends"):
         Responses.from_frame(table.replace({"bob": " ann"}))
-    words = Responses.from_frame(table.fillna("NA"))  # of R for nothing
+    words = Responses.from_frame(table.fillna("NA"))  # missing in R
     assert words.frame["participant"].tolist() == ["ann", "bob", ""]
-    with pytest.raises(DataError, match=r"row 2: .* or a word for nothing such as NA, and other"):
+    with pytest.raises(
+        DataError, match=r"row 2: .* \(or a word for a missing value, such as NA\), although"
+    ):
         Responses.from_frame(table.replace({"bob": "NA"}))
 
 

@@ -220,7 +220,9 @@ def test_concept_must_be_one_for_each_item():
 def test_concepts_are_not_distinguished_by_blanks():
     frame = simulate(3, models=2, items=4).responses.assign(concept="x")
     frame["concept"] = frame["concept"].where(frame["item"] != "item-0-0", "x ")
-    with pytest.raises(DataError, match=r"concept: the same but for blanks at the ends: 'x ', 'x'"):
+    with pytest.raises(
+        DataError, match=r"concept: values that differ only by blanks at their ends: 'x ', 'x'"
+    ):
         build(load_model("concepts"), Responses.from_frame(frame))
 
 

@@ -52,7 +52,9 @@ def copies(scan: Scan) -> int:
 
 def test_names_that_repeat_between_files_are_refused(tmp_path: Path) -> None:
     write(tmp_path, [[*range(5)], [*range(5)]])
-    message = r"documents of different texts have one name, such as '\d' \(100\.00% of the doc"
+    message = (
+        r"documents with different texts have the same name, such as '\d' \(100\.00% of the doc"
+    )
     with pytest.raises(DataError, match=message) as caught:
         scan_of(tmp_path)
     assert 'document = "#"' in str(caught.value)
@@ -65,8 +67,10 @@ def test_names_that_repeat_between_files_are_refused(tmp_path: Path) -> None:
 def test_a_few_names_that_repeat_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, [[f"a{k}" for k in range(5)], ["a0", *(f"b{k}" for k in range(4))]])
     monkeypatch.setattr(document_names, "REFUSED", 0.5)
-    (found,) = [note for note in scan_of(tmp_path).record["notes"] if "one name" in note]
-    assert found.startswith("caution: source 's': documents of different texts have one name, such")
+    (found,) = [note for note in scan_of(tmp_path).record["notes"] if "the same name" in note]
+    assert found.startswith(
+        "caution: source 's': documents with different texts have the same name, such"
+    )
     assert "'a0' (20.00% of the documents)" in found
 
 
@@ -75,7 +79,7 @@ def test_copies_of_a_document_may_share_its_name(tmp_path: Path) -> None:
     (tmp_path / "c" / "2.jsonl").write_bytes((tmp_path / "c" / "1.jsonl").read_bytes())
     scan = scan_of(tmp_path)
     assert copies(scan) == 5
-    assert not any("one name" in note for note in scan.record["notes"])
+    assert not any("the same name" in note for note in scan.record["notes"])
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def import_livecodebench(
     rows = pd.DataFrame(read, columns=_Row._fields)
     most = rows["percent"].max() if len(rows) else 0.0
     if 0 < most <= 1:
-        problem = f"the largest '{_PASSED}' is {most:g}: these are fractions, allowed are per cent"
+        problem = f"the largest '{_PASSED}' is {most:g}: a fraction; per cent is expected"
         advice = "multiply them by 100, as the leaderboard has them"
         raise DataError([Fault(importing.source, problem, column=_PASSED)], advice)
     names = sorted(rows["model"].unique())
@@ -171,12 +171,12 @@ def _day(value: Any) -> str | None:
         except (OverflowError, OSError) as error:
             raise ValueError(f"date {shown} is beyond all calendars") from error
         if day.year < 2000:
-            raise ValueError(f"date {shown} is {day}; allowed are milliseconds, are these seconds?")
+            raise ValueError(f"date {shown} is {day}: in seconds? Milliseconds are expected")
         return day.isoformat()
     if isinstance(value, str):
         return datetime.fromisoformat(value).date().isoformat()
     raise ValueError(
-        f"date is {printable(repr(value), 60)}; allowed are milliseconds or 2023-08-30"
+        f"date is {printable(repr(value), 60)}; milliseconds or 2023-08-30 is expected"
     )
 
 

@@ -118,7 +118,7 @@ def import_matrix(
         problem = f"got {{}}, allowed is {allowed}, or nothing"
         faults.flag(odd | np.isinf(numbers), name, problem, table[name])
     if alike := names_apart_by_blanks(cells):
-        faults.add(f"columns the same but for blanks at the ends: {join_list(alike)}")
+        faults.add(f"columns that differ only by blanks at their ends: {join_list(alike)}")
     faults.raise_if_any()
     down = np.repeat(np.arange(len(table)), len(cells))
     across = np.tile(np.array(cells, dtype=object), len(table))

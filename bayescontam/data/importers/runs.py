@@ -131,7 +131,7 @@ def _tests_that_differ(runs: Sequence[Run]) -> list[str]:
                 )
                 notes.append(
                     f"caution: {printable(benchmark, 60)}: models differ in {name} ({listed}), so"
-                    " that they did not do the same test"
+                    " they did not take the same test"
                 )
     return notes
 

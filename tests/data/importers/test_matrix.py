@@ -75,7 +75,7 @@ def test_items_in_rows_may_have_columns_of_their_own(tmp_path: Path) -> None:
         ("model,q1\nA,1\nA,0\n", "row 2: model: 'A' stands in another row too"),
         ("model,q1\n ,1\n", "row 1: model: blank name"),
         ('model,q1,q2\nA,1,0\nB,0,1\n"A ",1,1\n', "row 3: model: got 'A ', and elsewhere"),
-        ("model,q1,q1 \nA,1,0\n", "columns the same but for blanks at the ends: 'q1', 'q1 '"),
+        ("model,q1,q1 \nA,1,0\n", "columns that differ only by blanks at their ends: 'q1', 'q1 '"),
         ("model,q1\nA,\n", "no scored trial is left"),
     ],
 )

@@ -145,7 +145,7 @@ def test_models_with_other_examples_did_not_do_the_same_test(tmp_path: Path) -> 
         lm_eval(tmp_path / name, row, **{"config": config, "n-shot": {"quiz": shots}})
     notes = bayescontam.import_lm_eval(tmp_path).notes
     (found,) = [note for note in notes if note.startswith("caution: quiz: models differ in")]
-    assert "(0: 'org/a'; 8: 'org/b', 'org/c'), so that they did not do the same test" in found
+    assert "(0: 'org/a'; 8: 'org/b', 'org/c'), so they did not take the same test" in found
     same = bayescontam.import_lm_eval([tmp_path / "b", tmp_path / "c"]).notes
     assert not any("models differ" in note for note in same)
 
