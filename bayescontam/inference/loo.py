@@ -2,15 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from arviz_stats.utils import ELPDDataLOO
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.posterior import (
@@ -97,12 +95,6 @@ class Kinds:
         place[level, total] = np.arange(len(level))
         return cls(level, total, count, place)
 
-    @cached_property
-    def rows(self) -> list[slice]:
-        """Kinds of each level: they are in the order of levels."""
-        ends = np.searchsorted(self.level, np.arange(len(self.place) + 1))
-        return [slice(a, b) for a, b in pairwise(ends)]
-
 
 def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Compute PSIS-LOO of every response, by kinds of responses."""
@@ -180,17 +172,20 @@ def _pooled_densities(
     top = each.max(axis=1)
     weight = np.exp(each - top[:, None])
     whole = weight.sum(axis=1)
-    eta = level[:, :, None] + (added[:, None] * z)[:, None, :]
-    others, own = np.empty((2, len(whole), level.shape[1], 2))
-    for answer, sign in enumerate((-1.0, 1.0)):
-        chance = expit(sign * eta)
-        for at, rows in enumerate(kinds.rows):
-            # The others' density is that of all responses over this one's.
-            others[rows, :, answer] = weight[rows] @ (1.0 / chance[at]).T
-            own[rows, :, answer] = weight[rows] @ chance[at].T
+    every = np.zeros((*kinds.place.shape, len(z)))  # dims (level, total, node)
+    every[kinds.level, kinds.total] = weight
+    eta = level[:, None] + (added[:, None] * z)[:, :, None]
+    odds = np.exp(np.clip(eta, -700, 700))  # so that no product is of 0 and infinity
+    inverse = 1 / odds
+    chances = np.concatenate([1 / (1 + odds), 1 / (1 + inverse)], axis=2)
+    sums = every @ np.concatenate([odds, inverse, chances], axis=2)
+    sums = sums[kinds.level, kinds.total].reshape(len(whole), 2, 2, -1)
+    excess, own = np.moveaxis(sums, 1, 0).swapaxes(2, 3)
     log_all = kinds.count @ (np.log(whole) + top) + (lattice.correct * level).sum()
     whole = whole[:, None, None]
-    return np.log(whole) - np.log(others), own / whole, float(log_all)
+    # The others' density is that of all responses over this one's: 1 + odds times as large, or
+    # 1 + 1 / odds.
+    return np.log(whole) - np.log(whole + excess), own / whole, float(log_all)
 
 
 def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
