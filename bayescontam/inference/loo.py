@@ -261,13 +261,12 @@ def _mixed(
     rows = rows[np.argsort(exposure.group[rows], kind="stable")]
     group = exposure.group[rows] - groups.start
     starts = np.unique(group, return_index=True)[1]
-    design, draws = predictive.built.design, predictive.draws
     slope, center = predictive.slope(rows), predictive.center(rows)
     offsets = exposure.offsets[groups][group]
     each = np.stack(
         [predictive.density(rows, center + slope * offset) for offset in offsets.T], axis=-1
     )
-    weights = exposure.weights(draws.p_shift, design.benchmark, groups)
+    weights = exposure.weights(predictive.draws.p_shift, groups)
     whole = weights + np.add.reduceat(each, starts, axis=1)
     others = whole[:, group] - each
     alone, joint = logsumexp(others, axis=-1), logsumexp(whole, axis=-1)

@@ -62,7 +62,8 @@ class Draws:
     spillover: FloatArray | None = None
     # dims (draw, benchmark): accuracy of blind guessing, where it is estimated
     guess: FloatArray | None = None
-    # dims (draw, benchmark), where the probabilities of latent events are unsure
+    # dims (draw, benchmark) or (draw, model × benchmark), where the probabilities of latent events
+    # are unsure
     p_shift: FloatArray | None = None
     # dims (draw, group): which of its values each group's contamination has, where it is not known;
     # see `draw_contamination`
@@ -439,7 +440,7 @@ def log_chances_of(draw: Draws, lattice: Lattice) -> FloatArray:
     """Return log probabilities of contaminations that are not known in one draw, (item, node)."""
     table = lattice.table
     assert table.exposure is not None
-    log_chances: FloatArray = table.exposure.weights(draw.p_shift, table.benchmark)[0]
+    log_chances: FloatArray = table.exposure.weights(draw.p_shift)[0]
     return log_chances
 
 
@@ -569,7 +570,7 @@ def _log_chances(
 ) -> FloatArray:
     """Return log probabilities of nodes given a draw, dims (draw, group, node)."""
     design = built.design
-    prior = exposure.weights(draws.p_shift, design.benchmark)
+    prior = exposure.weights(draws.p_shift)
     result = np.empty((len(draws), *exposure.nodes.shape))
     slope, eta = slopes(draws, design), predictor(draws, design)
     for k in range(exposure.nodes.shape[1]):

@@ -310,7 +310,7 @@ def replicated_counts(draws: Draws, built: BuiltModel, rng: np.random.Generator)
         shape = len(draws), len(design) - design.n_single
         eta[:, design.n_single :] += rng.standard_normal(shape) * draws.sigma_eps
     if design.exposure is not None:
-        weights = design.exposure.weights(draws.p_shift, design.benchmark)
+        weights = design.exposure.weights(draws.p_shift)
         shape = len(draws), *weights.shape[1:]
         node = draw_nodes(np.broadcast_to(weights, shape), rng)
         draws = replace(draws, node=node)

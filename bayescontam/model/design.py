@@ -524,7 +524,8 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
         for name, order in (("model", responses.models), ("benchmark", responses.benchmarks))
     )
     item, items, benchmark_of_item = labelled(frame["benchmark"], frame["item"], benchmark)
-    exposure = make_exposure(spec, responses, frame, model, item)
+    codes = {"model": model, "benchmark": benchmark, "item": item}
+    exposure = make_exposure(spec, responses, frame, codes)
     by = spec.ability.by
     unit, units = benchmark, responses.benchmarks
     benchmark_of_unit = np.arange(len(units))

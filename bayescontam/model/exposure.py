@@ -1,6 +1,6 @@
 """Contamination of items as doses, known or with its uncertainty as nodes and weights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,28 @@ SLACK = 1.01  # factor by which rounding may lift a variance above the largest p
 
 
 @dataclass(frozen=True, eq=False)
+class Moves:
+    """How `p_shift` moves the log-odds of latent events, whose probabilities are not known."""
+
+    # Errors of a curve are of all models' probabilities; those of evidence from the models
+    # themselves are of each model by itself, and one shift for all would make an error of many
+    # models one that their responses show.
+    by_model: bool  # whether `p_shift` is by (model, benchmark), or by benchmark
+    cell: IntArray  # one for each group: which `p_shift` moves it
+    scale: FloatArray  # one for each group: by how much for one unit
+
+    @classmethod
+    def of(
+        cls, scale: FloatArray, values: FloatArray, item: IntArray, cell: IntArray, benchmarks: int
+    ) -> "Moves":
+        """Return those of groups, given what is known of them, their items, models × benchmarks."""
+        unsure = scale > 0
+        distinct = np.unique(np.column_stack([item, values])[unsure], axis=0)
+        by_model = len(distinct) > len(np.unique(item[unsure]))
+        return cls(by_model, cell if by_model else cell % benchmarks, scale)
+
+
+@dataclass(frozen=True, eq=False)
 class Exposure:
     """True contamination of groups of responses that share it, as values with probabilities."""
 
@@ -38,9 +60,8 @@ class Exposure:
     # that fills up the array
     nodes: FloatArray
     log_weights: FloatArray
-    # one for each group: by how much the log-odds of a latent event move for one unit of `p_shift`
-    # of its benchmark. None where the probabilities are known.
-    scale: FloatArray | None
+    # Where the probabilities of latent events are not known exactly, else None:
+    moves: "Moves | None"
     # low, high: one for each group: the range that its contamination counts as observed in
     low: FloatArray
     high: FloatArray
@@ -70,15 +91,13 @@ class Exposure:
         """Sum values over the responses of each group, (…, response) to (…, group)."""
         return (self._membership @ values.T).T
 
-    def weights(
-        self, p_shift: FloatArray | None, benchmark: IntArray, groups: slice = slice(None)
-    ) -> FloatArray:
+    def weights(self, p_shift: FloatArray | None, groups: slice = slice(None)) -> FloatArray:
         """Return log probabilities of nodes for each draw, dims (draw or 1, group, node)."""
         known = self.log_weights[groups]
-        if p_shift is None or self.scale is None:
+        if p_shift is None or self.moves is None:
             return known[None]
         logit = known[:, 1] - known[:, 0]
-        logit = logit + p_shift[:, benchmark[self.first[groups]]] * self.scale[groups]
+        logit = logit + p_shift[:, self.moves.cell[groups]] * self.moves.scale[groups]
         return np.stack([log_expit(-logit), log_expit(logit)], axis=-1)
 
     def shifts(self, node: NDArray[np.integer[Any]]) -> FloatArray:
@@ -96,9 +115,12 @@ def draw_nodes(log_weights: FloatArray, rng: np.random.Generator) -> NDArray[np.
 
 
 def make_exposure(
-    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, model: IntArray, item: IntArray
+    spec: ModelSpec, responses: Responses, frame: pd.DataFrame, codes: Mapping[str, IntArray]
 ) -> Exposure | None:
-    """Return the exposure that a model spec requests; None where all is known."""
+    """Return the exposure that a model spec requests; None where all is known.
+
+    `codes` are the model, benchmark and item of each response, dims (response,).
+    """
     if spec.contamination.exposure in ("known", "shared"):
         return None
     names = exposure_columns(spec, frame)
@@ -118,8 +140,9 @@ def make_exposure(
         )
         raise DataError(faults, advice)
     values = frame[list(names)].to_numpy(np.float64)
+    model, benchmark, item = (codes[name] for name in ("model", "benchmark", "item"))
     group, first, pairs = _groups(values, model, item)
-    values, scale = values[first], None
+    values, moves = values[first], None
     mean = low = high = values[:, 0]
     if spec.contamination.exposure == "noisy":
         _refuse_impossible(values, names, frame.iloc[first], responses.source)
@@ -128,9 +151,13 @@ def make_exposure(
             log_weights = np.log(weights)
     else:
         log_weights, scale = _latent_weights(values)
+        if scale is not None:
+            benchmarks = len(responses.benchmarks)
+            cell = (model * benchmarks + benchmark)[first]
+            moves = Moves.of(scale, values, item[first], cell, benchmarks)
         nodes = np.broadcast_to([0.0, 1.0], log_weights.shape)
         low, high = np.where(mean == 1, 1.0, 0.0), np.where(mean > 0, 1.0, 0.0)
-    made = Exposure(pairs, group, first, mean, nodes, log_weights, scale, low, high)
+    made = Exposure(pairs, group, first, mean, nodes, log_weights, moves, low, high)
     return made if made.unsure.any() else None
 
 

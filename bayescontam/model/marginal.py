@@ -308,7 +308,7 @@ def add_marginalised(spec: ModelSpec, design: Design, effects: Effects, lattice:
     """Add ``n_correct``, dims (response,), observed, with difficulties integrated out.
 
     It adds ``sigma_delta`` (benchmark) and, where the probabilities of latent events are unsure,
-    ``p_shift`` (benchmark).
+    ``p_shift`` (benchmark), since all models share the probabilities here.
     """
     scale = spread("sigma_delta", spec.priors.sigma_delta, dims="benchmark")
     made = lattice.design
@@ -343,11 +343,11 @@ def _log_chances(design: Design, mixture: Mixture) -> Tensor:
     """Return log probabilities of items' contaminations, dims (item, node)."""
     assert design.exposure is not None
     known: Tensor = mixture.data.log_weights
-    if design.exposure.scale is None:
+    if design.exposure.moves is None:
         return known
     # Groups of responses that share a contamination are items here, and in their order.
     unsure = np.flatnonzero(design.exposure.unsure)
-    return known[unsure].set(unsure_log_weights(design, design.exposure))
+    return known[unsure].set(unsure_log_weights(design.exposure))
 
 
 def predictor_at_levels(

@@ -62,10 +62,10 @@ def add_mixture(
     spreads: tuple[Tensor, IntArray] | None,
 ) -> None:
     """Add ``n_correct``, dims (response,), observed, with unsure contaminations summed out."""
-    # Where the probabilities of latent events are unsure it adds `p_shift` (benchmark), and where
-    # repeated trials have an effect of their own `eta` (repeated).
+    # Where the probabilities of latent events are unsure it adds `p_shift` (benchmark) or (model,
+    # benchmark), and where repeated trials have an effect of their own `eta` (repeated).
     assert design.exposure is not None
-    log_weights = unsure_log_weights(design, design.exposure)
+    log_weights = unsure_log_weights(design.exposure)
     if spreads is not None:
         single, repeated = slice(design.n_single), slice(design.n_single, None)
         eta, log_weights, part = _add_repeated(
@@ -94,14 +94,15 @@ def add_mixture(
     )  # fmt: skip
 
 
-def unsure_log_weights(design: Design, exposure: Exposure) -> Tensor:
+def unsure_log_weights(exposure: Exposure) -> Tensor:
     """Return log probabilities of nodes, dims (unsure group, node); maybe add ``p_shift``."""
-    known = exposure.log_weights[exposure.unsure]
-    if exposure.scale is None:
+    unsure, moves = exposure.unsure, exposure.moves
+    known = exposure.log_weights[unsure]
+    if moves is None:
         return pt.as_tensor(known)
-    shift = pm.Normal("p_shift", 0.0, 1.0, dims="benchmark")
-    benchmark = design.benchmark[exposure.first[exposure.unsure]]
-    logit = known[:, 1] - known[:, 0] + shift[benchmark] * exposure.scale[exposure.unsure]
+    dims = ("model", "benchmark") if moves.by_model else ("benchmark",)
+    shift = pm.Normal("p_shift", 0.0, 1.0, dims=dims).flatten()
+    logit = known[:, 1] - known[:, 0] + shift[moves.cell[unsure]] * moves.scale[unsure]
     return pt.stack([-pt.softplus(logit), -pt.softplus(-logit)], axis=1)
 
 

@@ -126,7 +126,7 @@ def test_log_density_is_that_of_integrals_and_sums_over_each_item(case):
 def parameters(built: BuiltModel, count: int) -> Draws:
     """Return draws of parameters at random, those of unsure probabilities among them."""
     draws, exposure = draws_of(built, count), built.design.exposure
-    if exposure is None or exposure.scale is None:
+    if exposure is None or exposure.moves is None:
         return draws
     rng = np.random.default_rng(8)
     shift = rng.standard_normal((count, len(built.design.benchmarks)))

@@ -191,6 +191,39 @@ def test_unsure_probabilities_move_together_in_a_benchmark():
     assert log_density(b.model, ["p_shift"], point) == pytest.approx(shift)
 
 
+def test_unsure_probabilities_of_a_model_move_by_themselves():
+    """Evidence from the models has errors of each model: one shift is not of all."""
+    frame = table(models=2, benchmarks=2, items=3).assign(p_duplicate_sd=0.1)
+    second = frame["model"] == sorted(set(frame["model"]))[1]
+    frame["p_duplicate"] = frame["p_duplicate"].where(~second, 1 - frame["p_duplicate"])
+    b = latent(frame)
+    d = b.design
+    assert b.model.named_vars_to_dims["p_shift"] == ("model", "benchmark")
+    point = prior_point(b.model, 5)
+    eta, slope = predictor(b, point)
+    location, scale = logit_normal(d.contamination, np.full(len(d), 0.1))
+    q = expit(location + point["p_shift"][d.model, d.benchmark] * scale)
+    total = [eta + slope * (event - d.contamination) for event in (0, 1)]
+    clean, seen = (stats.bernoulli(expit(at)).pmf(d.n_correct) for at in total)
+    expected = np.log((1 - q) * clean + q * seen).sum()
+    assert log_density(b.model, ["n_correct"], point) == pytest.approx(expected, rel=1e-10)
+    shift = stats.norm(0, 1).logpdf(point["p_shift"]).sum()
+    assert log_density(b.model, ["p_shift"], point) == pytest.approx(shift)
+    shift = np.random.default_rng(8).standard_normal((3, 4))
+    weights = d.exposure.weights(shift)
+    known = expit(location + shift[:, d.model * 2 + d.benchmark] * scale)
+    assert np.exp(weights[..., 1]) == pytest.approx(known[:, d.exposure.first], rel=1e-10)
+
+
+def test_models_that_are_clean_leave_the_shift_to_all():
+    """A control, whose probabilities are 0, is no other judgement of the same items."""
+    frame = table(models=3, benchmarks=1, items=4).assign(p_duplicate_sd=0.1)
+    first = frame["model"] == frame["model"].iloc[0]
+    b = latent(frame.assign(p_duplicate=frame["p_duplicate"].where(~first, 0.0)))
+    assert b.design.exposure.pairs
+    assert b.model.named_vars_to_dims["p_shift"] == ("benchmark",)
+
+
 def test_probabilities_of_zero_and_one_are_known():
     """They enter as numbers, without a shift, and a table of nothing else is no mixture."""
     frame = table(models=2, benchmarks=1, items=4)
