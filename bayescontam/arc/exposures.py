@@ -77,7 +77,8 @@ def counted_exposures(
     """
     rate = rng.gamma(counts + 0.5, size=(draws, len(counts)))
     logs = np.log1p(counts + rng.poisson(rate * (1 - share) / share))
-    exposures: FloatArray = logs / logs.max(axis=1, keepdims=True)
+    most = logs.max(axis=1, keepdims=True)
+    exposures: FloatArray = logs / np.where(most > 0, most, 1.0)  # none at all: 0
     return exposures
 
 
@@ -150,7 +151,7 @@ def read_exposures(exposures: Path | pd.DataFrame) -> pd.DataFrame:
         faults.raise_if_any()
         amount = counted_exposures(counts, float(share[0]), DRAWS, stream(0, "exposures"))
         faults.flag(
-            abs(amount.mean(axis=0) - mean) > _TOLERANCE, "exposure",
+            ~(abs(amount.mean(axis=0) - mean) <= _TOLERANCE), "exposure",
             "got {}, but documents amount to another; change one of them, or remove documents",
             table["exposure"],
         )  # fmt: skip

@@ -27,6 +27,7 @@ from bayescontam.evidence.seen_model import (
     make_levels,
 )
 from bayescontam.inference.checks import Check, Outcome, Thresholds, make_check, sampling_checks
+from bayescontam.inference.posterior import spaced
 from bayescontam.inference.sampling import Sampling, sample_model
 from bayescontam.inference.summary import LEVEL, convergence, describe
 from bayescontam.parallel import usable_cores
@@ -342,24 +343,32 @@ def _convergence(posterior: xr.Dataset, level: float) -> pd.DataFrame:
 def _predictive_check(
     posterior: xr.Dataset, levels: Levels, limits: Thresholds, rng: np.random.Generator
 ) -> Check:
-    """Check by chi-squared that two components describe the scores of every model."""
+    """Check that two components describe the scores of every model."""
+    at = spaced(posterior.sizes["chain"] * posterior.sizes["draw"], 1000)
+    scored = levels.others.any(axis=1)
     clean, seen, share = (
-        values.reshape(-1, *values.shape[2:])[:1000]
+        values.reshape(-1, *values.shape[2:])[at][:, scored]
         for values in (posterior[name].to_numpy() for name in ("clean", "seen", "share"))
     )
     either = (1 - share[..., None]) * clean + share[..., None] * seen
     either /= either.sum(axis=-1, keepdims=True)
-    total = levels.others.sum(axis=1)
+    counts = levels.others[scored]
+    total = counts.sum(axis=1)
     expected = np.maximum(either * total[:, None], 1e-12)
-    drawn = rng.multinomial(total, either)
-    worse = _misfit(drawn, expected) >= _misfit(levels.others, expected)
-    p = (worse.sum(axis=0) + 1) / (len(worse) + 1)
-    at = int(p.argmin())
-    value = min(1.0, float(p[at]) * len(p))
+    replicated = _misfit(rng.multinomial(total, either), expected)
+    observed = _misfit(counts, expected)
+    # The worst of the models is compared with the worst of a replicate: p-values of each, times
+    # their number, could not be small if there are many. Misfits of models with more items or
+    # levels are larger, hence the scale.
+    center, scale = replicated.mean(axis=0), np.maximum(replicated.std(axis=0), 1e-12)
+    observed, replicated = ((misfit - center) / scale for misfit in (observed, replicated))
+    worse = replicated.max(axis=1) >= observed.max(axis=1)
+    value = (worse.sum() + 1) / (len(worse) + 1)
+    worst = levels.models[np.flatnonzero(scored)[observed.mean(axis=0).argmax()]]
     return make_check(
         "Scores by level", value >= limits.predictive, value, f"p ≥ {limits.predictive:g}",
         "A clean and a seen component describe the scores of every model.",
-        f"The scores of {printable(levels.models[at], 60)} are no mixture of those of its controls"
+        f"The scores of {printable(worst, 60)} are no mixture of those of its controls"
         " and of higher ones: look at both, the controls may be of another kind than the items.",
         Outcome.FAILED,
     )  # fmt: skip

@@ -245,6 +245,10 @@ class UnitBins:
     count: int
     weight: FloatArray
 
+    def sums(self, numbers: IntArray) -> FloatArray:
+        """Return the sum of numbers of each cell, dims (cell,)."""
+        return np.bincount(self.of_response, numbers, minlength=self.count)
+
     def means(self, scores: FloatArray) -> FloatArray:
         """Return the mean score of each cell, dims (…, cell); NaN for an empty cell."""
         size = np.bincount(self.of_response, self.weight, minlength=self.count)
@@ -294,6 +298,7 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
     for name, (cells, size) in groups.items():
         dims = ("model", "benchmark") if name == "score" else ("benchmark", "bin")
         result[name] = (dims, cells.means(observed)[0].reshape(size))
+        result[f"{name}_trials"] = (dims, cells.sums(design.n_trials).reshape(size))
         values = np.concatenate(replicated[name]).reshape(-1, *size)
         result[f"{name}_replicated"] = (("replicate", *dims), values.astype(np.float32))
     return result

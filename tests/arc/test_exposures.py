@@ -50,6 +50,17 @@ def test_given_exposures_have_the_given_moments() -> None:
     assert ((drawn > 0) & (drawn < 1)).all()
 
 
+def test_concepts_that_no_document_has_were_not_met() -> None:
+    whole = counted_exposures(np.zeros(3), 1.0, 4, np.random.default_rng(1))
+    assert (whole == 0).all()
+    part = counted_exposures(np.zeros(3), 0.5, 2000, np.random.default_rng(1))
+    assert np.isfinite(part).all()
+    assert 0.2 < (part.max(axis=1) == 0).mean() < 0.5
+    given = pd.DataFrame({"concept": ["a", "b"], "exposure": [0.5, 0], "documents": 0, "share": 1})
+    with pytest.raises(DataError, match=r"row 1: exposure: got 0\.5, but documents amount to ano"):
+        read_exposures(given)
+
+
 def test_counts_become_logs_of_documents_beside_the_most_frequent() -> None:
     """With a large count and the whole corpus nothing is left unsure."""
     counts = np.array([1e7, 1e8])

@@ -4,14 +4,19 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from sklearn.metrics import roc_auc_score
 
 from bayescontam.data.covariates import Covariates
 from bayescontam.data.model_scores import ModelScores
 from bayescontam.errors import DataError, UsageError
-from bayescontam.evidence.model_evidence import ModelEvidence, model_evidence
-from bayescontam.evidence.seen_model import build_seen, make_levels
-from bayescontam.inference.checks import Outcome
+from bayescontam.evidence.model_evidence import (
+    ModelEvidence,
+    _predictive_check,
+    model_evidence,
+)
+from bayescontam.evidence.seen_model import Levels, build_seen, make_levels
+from bayescontam.inference.checks import Check, Outcome, Thresholds
 from tests.support.made_scores import made_levels, made_scores
 from tests.support.real_data import shared
 
@@ -193,6 +198,49 @@ def test_options_are_checked() -> None:
         model_evidence(given, without_controls="guess")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="level: got 2"):
         model_evidence(given, level=2)
+
+
+def levels_of(others: np.ndarray) -> Levels:
+    """Return counts of items by level, dims (model, level), without controls."""
+    empty = np.zeros(0, dtype=np.int64)
+    names = tuple(f"m{k}" for k in range(len(others)))
+    return Levels(
+        names, np.linspace(-1, 1, others.shape[1]), None, 0 * others, others, empty, empty
+    )
+
+
+@pytest.mark.parametrize("models", [1, 5, 11, 60])
+def test_scores_by_level_are_checked_however_many_models_there_are(models: int) -> None:
+    rng = np.random.default_rng(4)
+    clean, seen = np.array([0.45, 0.35, 0.15, 0.05]), np.array([0.1, 0.2, 0.3, 0.4])
+    shape = 4, 500, models
+    share = rng.beta(20, 80, shape)
+    posterior = xr.Dataset(
+        {
+            "clean": (("chain", "draw", "model", "level"), np.broadcast_to(clean, (*shape, 4))),
+            "seen": (("chain", "draw", "model", "level"), np.broadcast_to(seen, (*shape, 4))),
+            "share": (("chain", "draw", "model"), share),
+        }
+    )
+    either = 0.8 * clean + 0.2 * seen
+
+    def check(others: np.ndarray) -> Check:
+        return _predictive_check(posterior, levels_of(others), Thresholds(), rng)
+
+    fine = rng.multinomial(500, either, models)
+    assert sum(check(rng.multinomial(500, either, models)).value < 0.01 for _ in range(60)) <= 8
+    odd = fine.copy()
+    odd[-1] = [0, 0, 0, 500]
+    found = check(odd)
+    assert found.outcome is Outcome.FAILED
+    assert f"m{models - 1} are no mixture" in found.sentence
+    # The first chain alone is of these components: all chains count.
+    first = posterior.copy(deep=True)
+    first["share"][1:] = 1.0
+    assert _predictive_check(first, levels_of(fine), Thresholds(), rng).value < 0.3
+    without = np.vstack([fine, np.zeros((1, 4), dtype=np.int64)])
+    more = posterior.isel(model=[*range(models), 0])
+    assert _predictive_check(more, levels_of(without), Thresholds(), rng).value > 0.01
 
 
 @pytest.mark.slow

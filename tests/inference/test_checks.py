@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from scipy import stats
+from scipy.special import expit
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.checks import (
@@ -213,7 +214,7 @@ def test_scores_that_the_fit_predicts_rarely_fail(p):
     for _ in range(300):
         observed = rng.binomial(67, p, 6) / 67
         replicated = rng.binomial(67, p, (500, 6)) / 67
-        failed += _surprise(observed, replicated) < 0.01
+        failed += _surprise(observed, replicated, np.full(6, 67)) < 0.01
     assert failed / 300 < 0.03
 
 
@@ -225,9 +226,10 @@ def test_surprise_is_the_exact_binomial_tail(trials, p):
     right = np.arange(trials + 1)
     below, above = stats.binom.cdf(right, trials, p), stats.binom.sf(right - 1, trials, p)
     exact = np.minimum(1, 2 * np.minimum(below, above))
-    found = [_surprise(np.array([k / trials]), replicated) for k in right]
+    count = np.full(2, trials)
+    found = [_surprise(np.array([k / trials]), replicated, count[:1]) for k in right]
     np.testing.assert_allclose(found, exact, rtol=1e-6)
-    both = _surprise(np.array([0.0, p]), np.hstack([replicated, replicated]))
+    both = _surprise(np.array([0.0, p]), np.hstack([replicated, replicated]), count)
     assert both == pytest.approx(min(1, 2 * exact[0]))  # Bonferroni, over two groups
 
 
@@ -235,11 +237,52 @@ def test_scores_far_below_what_replicates_hold_are_found():
     """Replicates with hardly a wrong answer say most of all that many wrong ones are odd."""
     rng = np.random.default_rng(3)
     replicated = rng.binomial(30, 0.97, (500, 4)) / 30
-    assert _surprise(np.array([0.97, 0.97, 0.97, 0.23]), replicated) < 1e-6
-    assert _surprise(np.array([0.97, 0.93, 1.0, 0.97]), replicated) > 0.05
+    count = np.full(4, 30)
+    assert _surprise(np.array([0.97, 0.97, 0.97, 0.23]), replicated, count) < 1e-6
+    assert _surprise(np.array([0.97, 0.93, 1.0, 0.97]), replicated, count) > 0.05
     never = np.ones((500, 2))
-    assert _surprise(np.array([1.0, 1.0]), never) == 1
-    assert _surprise(np.array([1.0, 0.9]), never) == pytest.approx(2 / 500)
+    assert _surprise(np.array([1.0, 1.0]), never, count[:2]) == 1
+    once = 2 * 2 * stats.binom.sf(0, 10, 1 / 5001)
+    assert _surprise(np.array([1.0, 0.9]), never, np.full(2, 10)) == pytest.approx(once)
+
+
+@pytest.mark.parametrize("groups", [2, 6, 60])
+def test_scores_that_no_replicate_has_are_found_among_any_number(groups):
+    """Of 20 answers all are right in every replicate, and in one group none is."""
+    observed, count = np.r_[0.0, np.ones(groups - 1)], np.full(groups, 20)
+    for right in (0.0, 1.0):
+        replicated = np.full((200, groups), right)
+        shown = observed if right else 1 - observed
+        assert _surprise(shown, replicated, count) < 1e-6
+        assert _surprise(np.full(groups, right), replicated, count) == 1
+
+
+def prior_check(scores: np.ndarray, prior: xr.DataArray) -> Check:
+    data = xr.Dataset({"score": (("model", "benchmark"), scores), "score_prior": prior})
+    (check,) = predictive_checks(data, Thresholds())
+    return check
+
+
+def test_scores_of_the_prior_are_rarely_outside_it():
+    """20 models on 10 benchmarks: cautions in about 1 % of the tables that the prior predicts."""
+    rng = np.random.default_rng(5)
+
+    def tables(count: int) -> np.ndarray:
+        mu = rng.normal(0, 1.5, (count, 1, 10)) + rng.normal(0, 1, (count, 20, 1))
+        return rng.binomial(200, expit(mu + rng.normal(0, 0.5, (count, 20, 10)))) / 200
+
+    prior = xr.DataArray(tables(1000), dims=("prior_replicate", "model", "benchmark"))
+    low, high = prior.quantile([0.005, 0.995], "prior_replicate").to_numpy()
+    cautions, outside = 0, 0
+    for scores in tables(200):
+        check = prior_check(scores, prior)
+        cautions += check.outcome is Outcome.CAUTION
+        outside += bool(((scores < low) | (scores > high)).any())
+    assert cautions <= 12  # P(more | 0.01 a table) < 1e-6
+    assert outside > 20
+    narrow = prior_check(np.zeros((20, 10)), 0.4 + 0.2 * prior)
+    assert narrow.outcome is Outcome.CAUTION
+    assert "200 of the observed scores lie outside" in narrow.sentence
 
 
 def test_repeats_without_their_effect_are_reported(tmp_path):
