@@ -43,12 +43,17 @@ def probability(value: object) -> str:
 
 
 def percent(value: object) -> str:
-    """Return a share as a percentage.
+    """Return a share as a percentage, in which none and all are exact.
 
-    >>> percent(0.0517)
-    '5.2 %'
+    >>> percent(0.0517), percent(0.000312), percent(0.99996), percent(1.0), percent(1e-9)
+    ('5.2 %', '0.03 %', '> 99.9 %', '100.0 %', '< 0.001 %')
     """
-    text = number(_float(value) * 100, 1)
+    known = _float(value)
+    if 0 < known < 0.0005:
+        return f"{100 * known:.1g} %" if known >= 0.00001 else "< 0.001 %"
+    if 0.9995 <= known < 1:
+        return "> 99.9 %"
+    text = number(known * 100, 1)
     return text if text == "–" else f"{text} %"
 
 

@@ -78,10 +78,10 @@ def advise(
             where, sum_repeats, drop_missing, columns=column,
         ).values()  # fmt: skip
         found = of_table(table, model, clean=clean or (), accuracy=accuracy, level=level)
+    print_notes(found.notes)
     if output == "csv":
         put_csv(found.table)
     elif output == "json":
         put_json(found.table)
     else:
-        print_notes(found.notes)
         print_lines(advice_lines(found))

@@ -228,7 +228,7 @@ def rank(
                 weights=weights,
                 level=level,
             )
-    effect, which = estimated_effect(fit.data["estimands"]), which_items(fit)
+    effect, which = estimated_effect(fit.data["estimands"]), which_items(fit, level)
     if against is not None:
         _put_against(held, effect, output, out, [verdict_line(fit), f"Which items: {which}"])
     elif output == "csv":
@@ -311,6 +311,8 @@ def items(
 
         check_table_ending(samples, "samples")
         check_file(samples, path)
+        if out is not None and out.absolute() == samples.absolute():
+            raise UsageError("--out, --samples: are one file; give two")
     with stage(not quiet, f"reading {printable(path)}"):
         from bayescontam.inference.result import Fit
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 from bayescontam._text import printable
-from bayescontam.cli.options import ArcTasks, Quiet, check_file, examples
+from bayescontam.cli.options import ArcTasks, Quiet, check_file, check_outside, examples
 from bayescontam.cli.terminal import print_lines, print_table, quoted
 from bayescontam.errors import UsageError
 
@@ -133,7 +133,8 @@ def exposures(
     from bayescontam.data.tables import check_table_ending, write_table
 
     check_table_ending(out, "exposures")
-    check_file(out, words)
+    check_file(out, words, corpus)
+    check_outside(out, corpus)
     from bayescontam.scan.concept_counts import count_exposures
 
     found = count_exposures(

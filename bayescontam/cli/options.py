@@ -1,6 +1,7 @@
 """Options that several commands share, and checks of the files that options name."""
 
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -259,6 +260,18 @@ def check_file(out: Path, *read: object) -> None:
                     f"{printable(out)}: is what the command reads, and would be lost; give the"
                     " result another name"
                 )
+
+
+def check_outside(out: Path, read: "Sequence[str]") -> None:
+    """Refuse a file within folders or globs that are read: it would be read the next time."""
+    for given in read:
+        place = Path(given)
+        within = place.is_dir() and out.parent.resolve().is_relative_to(place.resolve())
+        if within or fnmatch(str(out.absolute()), str(place.absolute())):
+            raise UsageError(
+                f"{printable(out)}: lies within what the command reads ({printable(given)}); write"
+                " it elsewhere"
+            )
 
 
 def _same(one: Path, other: Path) -> bool:

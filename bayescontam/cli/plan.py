@@ -116,13 +116,14 @@ def plan(
         in_targets(help="Find the smallest number that reaches the target width."),
     ] = None,
     assurance: Annotated[
-        float, in_targets(help="Probability with which the target should be reached.")
-    ] = 0.8,
+        float | None,
+        in_targets(help="With --width: probability with which it should be reached; default: 0.8."),
+    ] = None,
     most: Annotated[
         int | None,
         in_targets(
-            help="Largest number to try; default: 100000 items, 100 generations, 32 models (or 200"
-            " pairs of model and benchmark)."
+            help="With --solve: largest number to try; default: 100000 items, 100 generations, 32"
+            " models (or 200 pairs of model and benchmark)."
         ),
     ] = None,
     data_sets: Annotated[int, in_simulation(help="Data sets to simulate for each design.")] = 100,
@@ -146,6 +147,12 @@ def plan(
         share = 0.3 if contamination is None else contamination
         _plan_twins(given, model or "twins", share, accuracy, level, output)
         return
+    for option, value, needed, other in (
+        ("assurance", assurance, "width", width),
+        ("most", most, "solve", solve),
+    ):
+        if value is not None and other is None:
+            raise UsageError(f"--{option}: is of no use without --{needed}; give both, or neither")
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed
         from bayescontam.power.power import SPARE, plan_notes, power_analysis, varying_columns
@@ -160,7 +167,8 @@ def plan(
     if seed is not None:
         check_seed(seed, "--seed")
     found = power_analysis(
-        spec, designs, truth, quantity=quantity, width=width, assurance=assurance, level=level,
+        spec, designs, truth, quantity=quantity, width=width,
+        assurance=0.8 if assurance is None else assurance, level=level,
         data_sets=data_sets, solve=solve, most=most, reference=reference_of(reference),
         seed=seed, progress=not quiet,
     )  # fmt: skip

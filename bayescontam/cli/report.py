@@ -381,14 +381,16 @@ def summary(
     elif output != "table":
         from bayescontam.report.paper import as_paper, notes_of, scores
 
-        put_text(as_paper(scores(fit, table), output, notes_of(fit)), out)
+        put_text(as_paper(scores(fit, table), output, notes_of(fit, level=level)), out)
     else:
         print_lines([estimated_effect(fit.data["estimands"])])
         print_headline(headline(fit, table))
         if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
         print_bootstrap(fit, path, level)
-        print_lines([verdict_line(fit), f"Which items: {which_items(fit)}"])
+        print_lines([verdict_line(fit), f"Which items: {which_items(fit, level)}"])
+        if level not in (None, fit.level):
+            print_lines([f"Verdicts are by intervals of {100 * fit.level:g} %."])
 
 
 def _side_by_side(
@@ -401,10 +403,13 @@ def _side_by_side(
         import pandas as pd
 
         from bayescontam.inference.checks import checks_sentence
+        from bayescontam.inference.findings import items_of
         from bayescontam.inference.named_fits import named_fits
         from bayescontam.inference.tables import side_by_side
 
         fits = named_fits(paths)
+        # Intervals below each other are of one level.
+        level = max(fit.level for fit in fits.values()) if level is None else level
         tables = {name: fit.estimands(level) for name, fit in fits.items()}
     if output == "csv":
         parts = [table.assign(fit=name) for name, table in tables.items()]
@@ -415,6 +420,13 @@ def _side_by_side(
     else:
         print_lines(estimated_by(fits))
         print_table(side_by_side(fits, tables))
+        print_lines([f"Intervals: {100 * level:g} %."])
+        if len({fit.record["data"]["hash"] for fit in fits.values()}) > 1:
+            print_lines(
+                f"{printable(name)}: {items_of(fit)}, {len(fit.data['loo']['elpd']):,} responses;"
+                " other responses than those of another fit here."
+                for name, fit in fits.items()
+            )
         print_lines(
             f"{printable(name)}: {checks_sentence(fit.checks())}." for name, fit in fits.items()
         )

@@ -241,13 +241,15 @@ def identified_by(fit: Fit) -> list[str]:
     return [check.sentence for check in fit.checks() if check.name in names]
 
 
-def which_items(fit: Fit) -> str:
-    """Return which items estimates average over, and what intervals are for."""
+def which_items(fit: Fit, level: float | None = None) -> str:
+    """Return which items estimates average over, what intervals are for, and their level."""
+    level = fit.level if level is None else level
+    intervals = f"Intervals ({100 * level:g} %)"
     items, several = items_of(fit), fit.data["constant_data"].sizes["benchmark"] > 1
     if fit.record.get("population", False):
         return (
             f"Estimates are about a population of items from which the {items} in the table"
-            " were drawn: intervals include that other items could have been drawn."
+            f" were drawn. {intervals} include that other items could have been drawn."
         )
     every = averaged_over_all(fit.data, fit.record)
     if every.all():
@@ -258,7 +260,7 @@ def which_items(fit: Fit) -> str:
     else:
         which = f"those of the {items} that each model answered"
     return (
-        f"Estimates average over {which}. Intervals are for these items: for the population that"
+        f"Estimates average over {which}. {intervals} are for these items: for the population that"
         " they were drawn from they would be wider (fit --population)."
     )
 

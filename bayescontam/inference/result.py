@@ -160,11 +160,11 @@ class Fit(Stored):
         pandas.DataFrame
             ``model, benchmark, quantity, mean, sd, ci_low, ci_high, ess_bulk, ess_tail,
             r_hat, p_positive, verdict, mcse_mean``; ``verdict`` is that on slopes and on
-            overfitting, and empty elsewhere. Quantities are ``accuracy`` and ``rank``, with
-            contamination ``slope`` and ``novelty_gap`` too. Where the fit has a term for
-            spillover, ``genuine_ability`` is without the total effect, ``overfitting``, whose
-            parts are ``overfitting_direct`` and ``overfitting_spillover``;
-            ``genuine_ability_direct`` is without the direct effect, and
+            overfitting, by intervals of the level of the fit, and empty elsewhere. Quantities
+            are ``accuracy`` and ``rank``, with contamination ``slope`` and ``novelty_gap`` too.
+            Where the fit has a term for spillover, ``genuine_ability`` is without the total
+            effect, ``overfitting``, whose parts are ``overfitting_direct`` and
+            ``overfitting_spillover``; ``genuine_ability_direct`` is without the direct effect, and
             ``overfitting_fraction`` the total as a share of accuracy. Without spillover there
             are ``genuine_ability_direct``, ``overfitting_direct`` and
             ``overfitting_fraction_direct``. An effect that is zero by definition, since
@@ -187,7 +187,10 @@ class Fit(Stored):
         table.insert(list(table.columns).index("p_positive") + 1, "verdict", "")
         if "identification" not in self.data:
             return table
-        return judged(table, self.data, self.record, self.checks(), self.smallest_effect)
+        table = judged(table, self.data, self.record, self.checks(), self.smallest_effect)
+        if level != self.level:  # verdicts are by the intervals of the fit
+            table["verdict"] = self.estimands()["verdict"].to_numpy()
+        return table
 
     @property
     def smallest_effect(self) -> float:

@@ -123,7 +123,8 @@ def _ability_alt(shown: pd.DataFrame, ability: str, words: str) -> str:
     worst = shown.iloc[int(np.nanargmax(gaps))]
     name, benchmark = plain_labels([worst["model"]])[0], plain_labels([worst["benchmark"]])[0]
     return (
-        f"{text} Largest gap: {name} on {benchmark}, {worst['raw_accuracy']:.3f} raw and"
+        f"{text} Largest {effect_words(names.overfitting)}: {name} on {benchmark},"
+        f" {worst[names.overfitting]:.3f}; {worst['raw_accuracy']:.3f} raw and"
         f" {worst[ability]:.3f} genuine."
     )
 

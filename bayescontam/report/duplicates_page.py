@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -37,13 +38,13 @@ def summarise_duplicates(
     Returns
     -------
     pandas.DataFrame
-        Columns ``level, duplicates, items, same_words`` (median share of the item's words that
-        stand in the duplicate in the same order) and ``checks``.
+        Columns ``level, duplicates, items, same_words`` (median share of the item's words and signs
+        that stand in the duplicate, in any order) and ``checks``.
     """
     table = []
     for level, own in pd.DataFrame([*rows]).groupby("level", sort=False):
         shares = [
-            _matcher(parents[str(row["item"])], _text(row)).ratio()
+            _shared(parents[str(row["item"])], _text(row))
             for row in own.to_dict("records") if str(row["item"]) in parents
         ]  # fmt: skip
         checks = dict.fromkeys(str(check) for checks in own["checks"] for check in checks)
@@ -85,10 +86,11 @@ def _verdict(table: pd.DataFrame) -> str:
     first, last = known.iloc[0], known.iloc[-1]
     if len(known) == 1:
         return (
-            f"Half of the duplicates share {percent(first['same_words'])} or more of their words."
+            f"Half of the duplicates have {percent(first['same_words'])} or more of their item's"
+            " words."
         )
     return (
-        f"Duplicates by '{first['level']}' share fewest words with their items (median"
+        f"Duplicates by '{first['level']}' have fewest of their items' words (median"
         f" {percent(first['same_words'])}), those by '{last['level']}' most"
         f" ({percent(last['same_words'])})."
     )
@@ -98,7 +100,12 @@ def _card(row: Mapping[str, Any], parent: str | None) -> dict[str, Any]:
     text = _text(row)
     answer = row.get("answer")
     shown = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    old, new = (None, escape(text[:_LONGEST])) if parent is None else _marked(parent, text)
+    if parent is None:
+        old, new = None, escape(text[:_LONGEST])
+    else:
+        old, new = _marked(parent, text)
+        old += _cut(parent)
+    new += _cut(text)
     return {
         "item": str(row["item"]), "duplicate": str(row["duplicate"]), "old": old, "new": new,
         "answer": printable(shown, 2000),
@@ -106,6 +113,11 @@ def _card(row: Mapping[str, Any], parent: str | None) -> dict[str, Any]:
         "apart": row.get("text_mode", "input") == "input",  # the text does not hold the answer
         "checks": ", ".join(map(str, row["checks"])),
     }  # fmt: skip
+
+
+def _cut(text: str) -> str:
+    """Return what stands for the rest of a text that is too long for the page."""
+    return f" … ({len(text) - _LONGEST:,} more characters)" if len(text) > _LONGEST else ""
 
 
 def _text(row: Mapping[Any, Any]) -> str:
@@ -117,10 +129,10 @@ def _tokens(text: str) -> list[str]:
     return re.findall(r"\w+|\s+|[^\w\s]", text[:_LONGEST])
 
 
-def _matcher(one: str, other: str) -> SequenceMatcher[str]:
-    """Compare two texts by words, without regard to white space."""
-    first, second = (re.findall(r"\w+|[^\w\s]", text[:_LONGEST]) for text in (one, other))
-    return SequenceMatcher(None, first, second, autojunk=False)
+def _shared(item: str, duplicate: str) -> float:
+    """Return the share of an item's words and signs that its duplicate has, each as often."""
+    words, others = (Counter(re.findall(r"\w+|[^\w\s]", text)) for text in (item, duplicate))
+    return (words & others).total() / max(words.total(), 1)
 
 
 def _marked(one: str, other: str) -> tuple[Markup, Markup]:

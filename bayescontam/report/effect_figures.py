@@ -50,6 +50,7 @@ TRANSLATED = (
 _SILENT = (
     Overfitting.INCONCLUSIVE, Overfitting.BORROWED, Overfitting.OPPOSITE, Overfitting.NO_VARIATION,
 )  # fmt: skip
+_ASSUMED_SIGNS = (Overfitting.SIGN_ASSUMED, Overfitting.BY_REFERENCE)
 _FLAT = (Overfitting.CLEAN, Overfitting.NONE, Overfitting.NO_VARIATION)
 """Verdicts on pairs without a curve: what contamination does to them is not estimated."""
 _COLOURS = LinearSegmentedColormap.from_list("effect", [BLUE, "#ffffff", ORANGE])
@@ -114,10 +115,12 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
     dot: dict[str, Any] = {"marker": "o", "color": INK, "ms": 1.7}
     cross: dict[str, Any] = {"marker": "x", "color": GREY, "ms": 2.6, "mew": 0.6}
     down: dict[str, Any] = {"marker": "v", "color": INK, "ms": 2.2}
+    ring: dict[str, Any] = {"marker": "o", "color": GREY, "ms": 2.6, "mew": 0.6, "mfc": "none"}
     for wanted, look, label in (
         ((Overfitting.SHOWN,), dot, f"{words} shown"),
         ((Overfitting.LOWERED,), down, "score lowered"),
         (_SILENT, cross, "inconclusive, borrowed, opposite sign or no variation"),
+        (_ASSUMED_SIGNS, ring, "sign assumed, or by the reference"),
     ):
         y, x = np.nonzero(kinds.isin([str(kind) for kind in wanted]).to_numpy())
         if not len(y):
@@ -129,8 +132,9 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
         f"Posterior mean of {words} of each model on each benchmark; models and benchmarks by"
         f" their mean, the largest first. A dot: {words} is shown. A triangle: contamination"
         " lowered the score. A cross: inconclusive, borrowed from other pairs, of a sign that"
-        " memory does not explain, or contamination does not vary; then the"
-        f" colour is no finding.{note}{f' All: {in_file(file)}.' if note else ''}"
+        " memory does not explain, or contamination does not vary. A ring: the model spec or the"
+        " reference decides its sign. With a cross or a ring the colour is no finding. No mark: at"
+        f" most small, or zero by definition.{note}{f' All: {in_file(file)}.' if note else ''}"
     )
     title, alt = f"Every pair: {words}", _map_alt(cells, kinds, words)
     return finish(figure, f"{value.replace('_', '-')}-map", title, alt, caption, raster=True)
@@ -286,9 +290,16 @@ def _observed(axis: Any, x: Any, points: pd.DataFrame) -> None:
 
 
 def whiskers(points: pd.DataFrame) -> np.ndarray:
-    """Return by how far the 95 % intervals of observed scores reach down and up, within [0, 1]."""
-    half, score = 1.96 * points["error"], points["score"]
-    return np.stack([np.minimum(half, score), np.minimum(half, 1 - score)])
+    """Return by how far the 95 % intervals of observed scores reach down and up."""
+    # Wilson's, of as many answers as the standard error amounts to. Where all items have one score
+    # it is 0, or there is one item: the interval is that of so many items.
+    score, error = points["score"], points["error"]
+    variance = (score * (1 - score)).where(error > 0)
+    count = (variance / error**2).fillna(points["items"].clip(lower=1))
+    z = 1.96
+    center = (score + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * np.sqrt(score * (1 - score) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
+    return np.clip([score - center + half, center + half - score], 0, None)
 
 
 def observed_scores(fit: Fit) -> pd.DataFrame:

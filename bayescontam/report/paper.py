@@ -11,7 +11,7 @@ import pandas as pd
 from bayescontam._text import join_list, printable
 from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome, checks_sentence
-from bayescontam.inference.findings import estimated_effect
+from bayescontam.inference.findings import estimated_effect, which_items
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.tables import headline
@@ -23,7 +23,7 @@ _LATEX = {
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     "−": "--", "–": "--", "±": r"$\pm$", "≥": r"$\geq$", "≤": r"$\leq$",
 }  # fmt: skip
-_MARKDOWN = {"\\": "\\\\", "|": "\\|", "*": "\\*", "_": "\\_", "`": "\\`", "<": "&lt;", "[": "\\["}
+_MARKDOWN = {sign: f"\\{sign}" for sign in "\\|*_`[~$"} | {"<": "&lt;"}
 _GREEN, _AMBER, _RED, _GREY = "#2e7d32", "#b26a00", "#b3261e", "#5f6368"
 _CHARACTER, _HEIGHT = 6.6, 20  # pixels: width of a character of a badge, and its height
 
@@ -71,13 +71,23 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
 
 
-def notes_of(fit: Fit, ranking: Ranking | None = None) -> list[str]:
-    """Return what a reader of such a table must know: what is estimated, and whether it holds."""
+def notes_of(fit: Fit, ranking: Ranking | None = None, level: float | None = None) -> list[str]:
+    """Return what a reader of such a table must know: what is estimated, and whether it holds.
+
+    `level` is that of the intervals; default: that of the ranking, or of the fit.
+    """
     lines = [estimated_effect(fit.data["estimands"])]
     if ranking is not None:
+        level = ranking.level
         lines.append(f"Score: {effect_words(ranking.by)}, posterior mean; se: its sd.")
+        if len(ranking.compared.shares) == 1:
+            lines.append(f"Benchmark: {ranking.compared.shares.index[0]}.")
         if ranking.groups:
             lines.append("Models that share a letter cannot be distinguished.")
+        lines += ranking.sentences()
+    lines.append(which_items(fit, level))
+    if ranking is None and level not in (None, fit.level):
+        lines.append(f"Verdicts are by intervals of {100 * fit.level:g} %.")
     return [*lines, f"{checks_sentence(fit.checks())}."]
 
 
@@ -177,7 +187,8 @@ def badge(fit: Fit, model: str | None = None, benchmark: str | None = None) -> B
         return Badge(label, "no score: checks of the fit failed", _GREY)
     names = EffectNames.among(table)
     name = "accuracy" if names is None else names.ability
-    score = f"{row[name]:.2f} [{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
+    interval = f"[{row[f'{name}_low']:.2f}, {row[f'{name}_high']:.2f}]"
+    score = f"{row[name]:.2f}, {100 * fit.level:g} % {interval}"
     raw = f"raw {row['raw_accuracy']:.2f}"
     if names is None:
         return Badge(label, f"accuracy {score}, {raw}; contamination not modelled", _GREY)

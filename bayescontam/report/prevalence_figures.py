@@ -19,6 +19,7 @@ from bayescontam.report.plots import (
     first_of,
     legend,
     mark,
+    note_of,
     numbers,
     panels,
     plain_labels,
@@ -117,6 +118,7 @@ def by_column(
         f"Share of items with at least one duplicate in the whole corpus, by {label}, with"
         f" {level_text(level)} intervals for the items of this benchmark."
         f"{' Each point is a group of items, at their mean.' if numeric else ''}"
+        f"{_not_drawn(table)}"
     )
     if lines:
         caption += (
@@ -151,7 +153,7 @@ def by_kind(table: pd.DataFrame, column: str, level: float) -> Picture | None:
         f"Share of items with at least one duplicate of a kind in the whole corpus, by {label},"
         f" with {level_text(level)} intervals for the items of this benchmark. An item may have"
         " duplicates of several kinds. Kinds of matches that nobody judged are as frequent as"
-        " among the judged ones of the benchmark."
+        f" among the judged ones of the benchmark.{_not_drawn(table)}"
     )
     if left:
         caption += f" Below {100 * _RARE:g} % everywhere, and not drawn: {', '.join(left)}."
@@ -171,6 +173,12 @@ def _groups(axis: Any, series: Series, numeric: bool) -> None:
         _bars(axis, x + moved * (gap if np.isfinite(gap) else 1.0), own, look)
     if not numeric:
         _words(axis, rows["group"])
+
+
+def _not_drawn(table: pd.DataFrame) -> str:
+    """Return the end of a caption where groups are left out of the picture."""
+    most = int(table.groupby("benchmark", sort=False)["group"].nunique().max())
+    return note_of(min(most, MOST_GROUPS), most, "groups", "the first")
 
 
 def _beside(series: Series) -> Sequence[tuple[tuple[dict[str, Any], pd.DataFrame], float]]:

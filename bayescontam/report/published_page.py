@@ -265,6 +265,8 @@ def cells_of(row: dict[Any, Any]) -> dict[str, str]:
 
 def figure(value: float) -> str:
     """Return a number with as many decimals as its size requires; "–" where there is none."""
+    if 0 < abs(value) < 0.0005:  # a small p-value is not 0
+        return f"{value:.1g}".replace("-", "−")
     return "–" if pd.isna(value) else words.number(value, _digits(value))
 
 

@@ -89,9 +89,10 @@ def finding(found: Recalled) -> str:
         return f"{text}."
     named = list(groups)
     more = ""
-    if len(groups) > _MOST_NAMED:  # what a scan misses matters more than what it finds
+    if (others := len(groups) - _MOST_NAMED) > 0:  # what a scan misses matters more
         named = _least_found(rows, groups, most)[:_MOST_NAMED]
-        more = f"; the {len(groups) - len(named)} others are found as often or more often"
+        rest = "other one is" if others == 1 else f"{others} others are"
+        more = f"; the {rest} found as often or more often"
     parts = [f"{groups[group]}: {_portion(near[_of(rows, group)])}" for group in named]
     return f"{text} ({'; '.join(parts)}{more})."
 

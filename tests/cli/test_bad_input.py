@@ -236,3 +236,10 @@ def test_out_is_needed(run: Run, folder: Path) -> None:
 )
 def test_other_verbs(run: Run, folder: Path, message: str, arguments: str) -> None:
     refused(run, folder, message, *arguments.split())
+
+
+def test_two_results_do_not_go_to_one_file(run: Run) -> None:
+    options = ("--format", "csv", "--out", "same.csv", "--samples", "same.csv")
+    done = run("items", "fit.nc", *options)
+    assert done.status == 2
+    assert "--out, --samples: are one file; give two" in done.err

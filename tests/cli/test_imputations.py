@@ -108,3 +108,21 @@ def test_bad_input_is_one_clear_message(
     assert problem in done.err
     assert "Traceback" not in done.err
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("corpus", "out"),
+    [("docs/a.parquet",) * 2, ("docs", "docs/e.csv"), ("docs/*.csv", "docs/e.csv")],
+)
+def test_exposures_do_not_go_into_their_corpus(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, corpus: str, out: str
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "docs").mkdir()
+    pd.DataFrame({"text": ["copy this"]}).to_parquet("docs/a.parquet")
+    before = Path("docs/a.parquet").read_bytes()
+    done = run("exposures", corpus, "--words", "words.csv", "--out", out)
+    assert done.status == 2
+    assert "is what the command reads" in done.err or "lies within what the command" in done.err
+    assert [path.name for path in Path("docs").iterdir()] == ["a.parquet"]
+    assert Path("docs/a.parquet").read_bytes() == before

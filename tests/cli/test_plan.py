@@ -130,3 +130,14 @@ def test_what_has_no_use_with_twins_is_refused(run: Run, options: tuple[str, ...
 def test_with_twins_the_model_spec_is_the_one_of_twins(run: Run) -> None:
     plans = [run("plan", "--twins", "1", "--items", "50", *more) for more in ((), ("-m", "twins"))]
     assert plans[0].out == plans[1].out != ""
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"), [(("--assurance", "0.9"), "width"), (("--most", "5"), "solve")]
+)
+def test_what_a_target_would_need_is_refused_without_one(
+    run: Run, options: tuple[str, ...], needed: str
+) -> None:
+    done = run("plan", "--items", "50", "--models", "2", *options)
+    assert done.status == 2
+    assert f"{options[0]}: is of no use without --{needed}" in " ".join(done.err.split())

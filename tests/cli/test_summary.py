@@ -1,10 +1,12 @@
 """Verb ``summary``: what JSON holds beside the estimands."""
 
+import io
 import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from bayescontam.inference.result import Fit
@@ -50,3 +52,40 @@ def test_without_contamination_there_is_none(run: Run, made: Made, tmp_path: Pat
     done = run("summary", tmp_path / "plain.nc", "--format", "json")
     assert (done.status, done.err) == (0, "")
     assert json.loads(done.out)["identification"] == []
+
+
+def test_intervals_have_their_level_and_verdicts_that_of_the_fit(
+    run: Run, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    narrow = run("summary", made.path, "--level", "0.5").out
+    assert "Intervals (50 %) are for these items" in narrow
+    assert "Verdicts are by intervals of 95 %." in narrow
+    assert "Verdicts are by" not in run("summary", made.path).out
+    for kind in ("markdown", "latex"):
+        text = run("summary", made.path, "--level", "0.5", "--format", kind).out.replace("\\%", "%")
+        assert "Intervals (50 %) are" in text
+        assert "Verdicts are by intervals of 95 %." in text
+    fit = Fit.from_netcdf(made.path)
+    assert fit.estimands(0.5)["verdict"].tolist() == fit.estimands()["verdict"].tolist()
+
+
+def test_fits_of_other_levels_and_responses_are_not_mixed(
+    run: Run, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    changed = Fit.from_netcdf(made.path)
+    record = dict(changed.record) | {"level": 0.5}
+    record["data"] = record["data"] | {"hash": "other"}
+    changed.data["record"]["json"] = json.dumps(record)
+    Fit(changed.data).to_netcdf(tmp_path / "other.nc")
+    done = run("summary", made.path, tmp_path / "other.nc")
+    assert done.status == 0, done.err
+    assert "Intervals: 95 %." in done.out
+    assert done.out.count("other responses than those of another fit here") == 2
+    table = run("summary", made.path, tmp_path / "other.nc", "--format", "csv")
+    rows = pd.read_csv(io.StringIO(table.out))
+    low = rows.pivot_table(index=["model", "benchmark", "quantity"], columns="fit", values="ci_low")
+    assert (low.iloc[:, 0] == low.iloc[:, 1]).all()
+    same = run("summary", made.path, made.path)
+    assert "other responses" not in same.out

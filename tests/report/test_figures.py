@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 from arviz_stats.base.array import array_stats
+from scipy import stats
 
 from bayescontam.inference import tables
 from bayescontam.inference.result import Fit
@@ -89,10 +90,16 @@ def test_observed_scores_are_means_of_the_data(hostile: Fit) -> None:
 
 
 def test_whiskers_of_scores_stay_within_possible_accuracies() -> None:
-    points = pd.DataFrame({"score": [0.5, 0.1, 0.95, 1.0], "error": [0.1, 0.1, 0.1, np.nan]})
+    """Wilson's intervals, which have a width where all answers are alike."""
+    right, count = np.array([12, 1, 19, 2, 0, 1]), np.array([24, 10, 20, 2, 12, 1])
+    score = right / count
+    error = np.sqrt(score * (1 - score) / count)
+    error[-1] = np.nan  # one item
+    points = pd.DataFrame({"score": score, "error": error, "items": count})
     down, up = effect_figures.whiskers(points)
-    np.testing.assert_allclose(down, [0.196, 0.1, 0.196, np.nan])
-    np.testing.assert_allclose(up, [0.196, 0.196, 0.05, np.nan])
+    for k, n, low, high in zip(right, count, score - down, score + up, strict=True):
+        known = stats.binomtest(int(k), int(n)).proportion_ci(0.95, method="wilson")
+        assert (low, high) == pytest.approx((known.low, known.high), abs=1e-4)
 
 
 def test_many_models_and_benchmarks_are_cut_and_said_so() -> None:
@@ -228,3 +235,19 @@ def test_ranks_that_models_share_count_for_both():
     ranks = np.array([[[1.5, 1.5, 3.0], [1.0, 2.0, 3.0]]])
     chances = ability_figures._chances(ranks, 3)
     np.testing.assert_allclose(chances, [[0.75, 0.25, 0], [0.25, 0.75, 0], [0, 0, 1]])
+
+
+def test_a_map_marks_effects_whose_sign_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their colour is no finding."""
+    named: list[str] = []
+    monkeypatch.setattr(
+        effect_figures, "legend", lambda _, marks: named.extend(m.get_label() for m in marks)
+    )
+    rows = [(f"m{m}", f"b{b}", 0.1) for m in range(2) for b in range(2)]
+    table = pd.DataFrame(rows, columns=["model", "benchmark", "slope"])
+    for kind in ("sign assumed", "depends on reference"):
+        table["verdict"] = [kind, "shown", "at most small", "at most small"]
+        picture = effect_figures.effect_map(table, "slope", "verdict", "slopes")
+        assert picture is not None
+        assert "A ring: the model spec or the reference decides its sign." in picture.caption
+    assert named == ["slope shown", "sign assumed, or by the reference"] * 2

@@ -38,6 +38,13 @@ def test_a_leaderboard_is_the_ranking_with_groups(fit: bayescontam.Fit) -> None:
     assert head == ["rank", "model", "score", "se", "95 % interval", "raw", "group"]
     assert [row[1] for row in rows] == ranking.table["model"].tolist()
     assert [row[6] for row in rows] == ranking.table["groups"].tolist()
+    # What a ranking in the terminal has below it.
+    notes = notes_of(fit, ranking)
+    assert set(ranking.sentences()) < set(notes)
+    assert any(note.startswith("Averages are over 2 benchmarks") for note in notes)
+    alone = rank_models(fit, "quiz", level=0.5)
+    assert "Benchmark: quiz." in notes_of(fit, alone)
+    assert any("Intervals (50 %) are" in note for note in notes_of(fit, alone))
     for row, (_, known) in zip(rows, ranking.table.iterrows(), strict=True):
         assert float(row[2]) == pytest.approx(known[ranking.by], abs=6e-4)
         assert float(row[3]) == pytest.approx(known[f"{ranking.by}_sd"], abs=6e-4)
@@ -76,7 +83,7 @@ def test_a_badge_shows_a_score_only_where_no_check_failed(
     monkeypatch.setattr(bayescontam.Fit, "checks", lambda self: tuple(sound))
     made = badge(fit, "di", "quiz")
     row = headline(fit).set_index(["model", "benchmark"]).loc[("di", "quiz")]
-    assert f"{row['genuine_ability_direct']:.2f} [" in made.text
+    assert f"{row['genuine_ability_direct']:.2f}, 95 % [" in made.text
     assert f"raw {row['raw_accuracy']:.2f}" in made.text
     assert made.text.endswith(f"overfitting (direct): {row['overfitting_direct_verdict']}")
     picture = ET.fromstring(made.svg())

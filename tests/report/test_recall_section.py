@@ -232,6 +232,8 @@ def test_of_many_levels_those_least_found_are_named_first(found: Recalled) -> No
     assert text.startswith("Of 30 planted duplicates, 70.0 % are among the 10 best matches")
     assert "(level 7: none; level 8: none; level 9: none; level 0: all" in text
     assert text.endswith("; the 4 others are found as often or more often).")
+    seven = replace(found, duplicates=pd.concat(parts[3:], ignore_index=True))
+    assert finding(seven).endswith("; the other one is found as often or more often).")
     [picture] = [p for p in recall_section(many)["pictures"] if p and p.name == "planted-found"]
     assert "level 7 0.00, level 8 0.00, level 0 1.00" in picture.alt
     assert "Only 8 of 10 levels are drawn (from the least to the most found)." in picture.caption
