@@ -156,7 +156,7 @@ def _bootstrap(study: Study, answers: pd.DataFrame, contaminated: Sequence[str])
     drawn = resample(own, study.stream("bootstrap"), resamples=study.settings["resamples"])
     rows = []
     for row in rows_of(names):
-        draws = drawn[OF_DIRECT, f"{row.model} | {row.benchmark}"]
+        draws = drawn[OF_DIRECT, str(row.model), str(row.benchmark)]
         low, high = np.quantile(draws, [0.025, 0.975])
         figures = {"mean": float(draws.mean()), "low": low, "high": high}
         rows.append({"base": row.base, "mix": row.mix, "benchmark": row.benchmark} | figures)

@@ -84,7 +84,8 @@ def bootstrap(known: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Return genuine abilities by the bootstrap around a penalised logistic regression."""
     rows = []
     for cell, own in known.groupby(CELL, sort=False):
-        draws = resample(own, rng)["genuine_ability_direct", "{} | {}".format(*cell)]
+        model, benchmark = map(str, cell)
+        draws = resample(own, rng)["genuine_ability_direct", model, benchmark]
         low, high = np.quantile(draws, [0.025, 0.975])
         figures = {"mean": draws.mean(), "sd": draws.std(), "low": low, "high": high}
         rows.append(dict(zip(CELL, cell, strict=True)) | figures)

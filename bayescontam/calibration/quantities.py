@@ -1,6 +1,6 @@
 """Quantities of a truth and of a fit, at one reference contamination."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -117,8 +117,17 @@ class _Cells:
         return self.values.reshape(*self.values.shape[:2], -1)[..., self.present]
 
 
+def label_of(names: Iterable[Any]) -> str:
+    """Return the label of a cell, in which no two cells have the same.
+
+    >>> label_of(["a", "b"]), label_of(["a | b", "c"])
+    ('a | b', 'a \\\\| b | c')
+    """
+    return " | ".join(str(name).replace("|", "\\|") for name in names)
+
+
 def _cells(values: FloatArray, names: list[list[Any]], defined: Any = None) -> _Cells:
-    labels = [" | ".join(map(str, each)) for each in product(*names)]
+    labels = [label_of(each) for each in product(*names)]
     present = np.ones(len(labels), dtype=bool) if defined is None else np.asarray(defined)
     return _Cells(
         values, [label for label, keep in zip(labels, present, strict=True) if keep], present

@@ -26,7 +26,7 @@ from bayescontam.calibration.estimators import (
     lengthen,
     require_engine,
 )
-from bayescontam.calibration.quantities import Key, measure, validate_reference
+from bayescontam.calibration.quantities import Key, label_of, measure, validate_reference
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.sbc import rank_of
 from bayescontam.calibration.simulators import (
@@ -285,7 +285,7 @@ class ReplicateRunner:
         responses = _given(estimator, made.responses)
         if estimator.kind == "bootstrap":
             pairs = responses.frame[["model", "benchmark"]].drop_duplicates().to_numpy()
-            return {(name, f"{model} | {of}") for name in QUANTITIES for model, of in pairs}
+            return {(name, label_of(pair)) for name in QUANTITIES for pair in pairs}
         with self._fitted_by(estimator):
             return set(quantities_of(self.plan.specs[estimator.name], responses, self.plan))
 
@@ -336,7 +336,8 @@ class ReplicateRunner:
         status, reason, ties = storage.PASSED, "", None
         if engine is None:
             rng = self._stream(replicate, "fit", estimator.name)
-            drawn = resample(made.responses.frame, rng, resamples=estimator.resamples)
+            found = resample(made.responses.frame, rng, resamples=estimator.resamples)
+            drawn = {(name, label_of(pair)): values for (name, *pair), values in found.items()}
             keys = self._wanted(made, set(drawn), estimator)
             fit = _Fit(keys, np.stack([drawn[key] for key in keys], axis=-1)[None])
         else:

@@ -47,8 +47,8 @@ def resample(
     penalty: float = PENALTY,
     levels: Mapping[str, float] | None = None,
     progress: bool = False,
-) -> dict[tuple[str, str], FloatArray]:
-    """Return the quantities of each resample for every model and benchmark, dims (resample,)."""
+) -> dict[tuple[str, str, str], FloatArray]:
+    """Return each (quantity, model, benchmark) of every resample, dims (resample,)."""
     # Items of a benchmark are drawn with replacement, all trials of an item together; where their
     # numbers of trials differ, as if each had the mean number. To each
     # resample a logistic regression of correct answers on contamination is fitted, with the
@@ -64,7 +64,7 @@ def resample(
     if "contamination" not in frame:
         problem = "no column 'contamination': the bootstrap regresses on it; give one"
         raise DataError([Fault("responses", problem)])
-    found: dict[tuple[str, str], FloatArray] = {}
+    found: dict[tuple[str, str, str], FloatArray] = {}
     groups = frame.groupby(["model", "benchmark"], sort=False, observed=True)
     with progress_bar(progress, "bootstrap", len(groups), "pairs") as advance:
         for (model, benchmark), own in groups:
@@ -74,9 +74,8 @@ def resample(
             )
             level = None if levels is None else levels[str(benchmark)]
             values = _resampled(correct, trials, contamination, rng, resamples, penalty, level)
-            found |= {
-                (name, f"{model} | {benchmark}"): values[i] for i, name in enumerate(QUANTITIES)
-            }
+            pair = str(model), str(benchmark)
+            found |= {(name, *pair): values[i] for i, name in enumerate(QUANTITIES)}
             advance(1)
     return found
 
@@ -120,7 +119,7 @@ def stored_bootstrap(
     for name, values in data.items():
         for m, model in enumerate(models):
             for b, benchmark in enumerate(benchmarks):
-                own = found.get((name, f"{model} | {benchmark}"))
+                own = found.get((name, model, benchmark))
                 if own is not None:
                     values[:, m, b] = own[:most]
     dims = ("resample", "model", "benchmark")

@@ -123,10 +123,11 @@ def add_checkpoints(
         problem = f"models with more than one checkpoint: {names}"
         raise DataError([Fault(source, problem, column=CHECKPOINT)], "Give each model one.")
     place = of_rows.first().reindex(models).to_numpy()
-    run = _runs_of(lineage, frame, models)
+    run, number = _runs_of(lineage, frame, models)
     start, steps, widths = np.arange(len(models)), [], []
-    for label in sorted(set(run[np.isfinite(place)])):
-        members = np.flatnonzero((run == label) & np.isfinite(place))
+    for own in np.unique(number[np.isfinite(place)]):
+        members = np.flatnonzero((number == own) & np.isfinite(place))
+        label = run[members[0]]
         members = members[np.argsort(place[members], kind="stable")]
         _refuse_disorder([models[m] for m in members], place[members], responses, label)
         if contamination is not None:
@@ -148,14 +149,18 @@ def add_checkpoints(
     return replace(lineage, walk=walk)
 
 
-def _runs_of(lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]) -> NDArray[np.object_]:
-    """Return the run of each model: its base, and the column ``run`` where there is one."""
-    labels = np.array([lineage.bases[a] for a in lineage.base], dtype=object)
-    if RUN not in frame:
-        return labels
-    given = read_labels(frame[RUN])
-    own = given.groupby(frame["model"].map(str), sort=False).first().reindex(models)
-    return np.array([f"{a}, {r}" if r else a for a, r in zip(labels, own, strict=True)], object)
+def _runs_of(
+    lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]
+) -> tuple[NDArray[np.object_], IntArray]:
+    """Return the run of each model in words, its base and run, and as a number in their order."""
+    own = pd.Series("", index=list(models))
+    if RUN in frame:
+        given = read_labels(frame[RUN])
+        own = given.groupby(frame["model"].map(str), sort=False).first().reindex(models)
+    pairs = [(lineage.bases[a], str(run)) for a, run in zip(lineage.base, own, strict=True)]
+    order = {pair: at for at, pair in enumerate(sorted(set(pairs)))}  # words may be those of two
+    words = [f"{base}, {run}" if run else base for base, run in pairs]
+    return np.array(words, object), np.array([order[pair] for pair in pairs], dtype=np.int64)
 
 
 def _refuse_disorder(members: list[str], place: FloatArray, responses: Responses, run: str) -> None:

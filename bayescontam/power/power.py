@@ -266,6 +266,9 @@ class _Search:
                 f" {self.widths[most]:.3g}). As to why: {_WHY[unknown]}{law}. {tried}"
             )
         count = f"{found:,} {unknown.removesuffix('s') if found == 1 else unknown}"
+        benchmarks = int(str(self.rows[found]["benchmarks"]))
+        if unknown == "items" and benchmarks > 1:
+            count += f" of each of {benchmarks} benchmarks ({found * benchmarks:,} in all)"
         if found == min(self.rows):
             return f"{count}, the fewest tried, give {wanted} already."
         return f"{count} give {wanted}. {tried}"

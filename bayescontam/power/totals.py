@@ -21,7 +21,7 @@ from bayescontam.specs.priors import Normal
 from bayescontam.specs.registry import load_model
 
 EFFECTS = ("overfitting_direct", "overfitting_spillover", "overfitting")
-SPREAD_DRAWS = 32
+SPREAD_DRAWS = 128
 """Draws of the spreads, which are not known before a fit, that widths are the median over."""
 MOST_EFFECTS = 2_000
 """Unknown effects of the largest design."""
@@ -252,7 +252,8 @@ def expected_widths(
 
 def _spread_draws(spec: ModelSpec, repeated: bool) -> Iterator[dict[str, float]]:
     """Yield spreads from their priors, evenly over these."""
-    points = qmc.Halton(len(_SPREADS), scramble=False).random(SPREAD_DRAWS + 1)[1:]
+    # Scrambled: in this many dims plain points are correlated.
+    points = qmc.Sobol(len(_SPREADS), rng=0).random(SPREAD_DRAWS)
     for point in points:
         drawn = {
             name: float(distribution(getattr(spec.priors, name)).ppf(u))

@@ -225,15 +225,12 @@ def _key(responses: Responses, spec: ModelSpec, options: Options) -> str:
     """Return a hash of all that a fit follows from."""
     frame = responses.frame
     rows = pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes()
-    sampling = asdict(options.sampling)
+    given = asdict(options)
+    del given["command"], given["sampling"]["cores"]  # which change nothing of it
     inputs = {
         "columns": list(map(str, frame.columns)),
         "spec": spec.hash,
-        "seed": options.seed,
-        "reference": options.reference,
-        "level": options.level,
-        "thresholds": asdict(options.thresholds),
-        "sampling": {name: sampling[name] for name in _SAMPLING},
+        "options": given,
         "version": version("bayescontam"),
     }
     return sha256(json.dumps(inputs, sort_keys=True).encode() + rows)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
+from bayescontam.errors import Fault, SpecError
 from bayescontam.specs.base import Block, WholeSpec, validate
 from bayescontam.specs.priors import (
     AnyPrior,
@@ -137,6 +138,12 @@ class Difficulty(Block):
     answered an item, as it does where they chose what to answer."""
 
 
+_OF_RESPONSES = frozenset(
+    {"model", "benchmark", "item", "n_correct", "n_trials", "correct", "score", "contamination"}
+)
+"""Columns of responses whose meaning is fixed."""
+
+
 class Contamination(Block):
     """How contamination moves the linear predictor."""
 
@@ -181,6 +188,25 @@ class Contamination(Block):
     standard deviation ``contamination_sd``. ``"latent"``: it is 1 with probability ``p_duplicate``
     and 0 otherwise. ``"shared"``: its log-odds move by the columns ``shared_1``, ``shared_2``, …
     times factors that all items share, so that its expectation is ``contamination``."""
+
+    @model_validator(mode="after")
+    def _columns_have_no_other_meaning(self) -> Self:
+        for key in ("kinds", "clean_column"):
+            if (column := getattr(self, key)) in _OF_RESPONSES:
+                raise ValueError(
+                    f"contamination.{key} = '{column}': is a column of the responses with another"
+                    " meaning; name one of its own"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _slopes_of_responses_keep_their_sign(self) -> Self:
+        if self.sign == "positive" and self.interaction != "none":
+            raise ValueError(
+                "contamination.sign = 'positive' and interaction = 'difficulty': slopes of hard or"
+                " easy items would be negative all the same; leave one of the two out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _knots_rise(self) -> Self:
@@ -407,6 +433,55 @@ class ModelSpec(WholeSpec):
                 " 'positive', so that everything that follows knows"
             )
         return self
+
+
+def refuse_idle_keys(spec: ModelSpec) -> None:
+    """Raise a `SpecError` if a key that differs from its default has no effect."""
+    # Not by validation: a fit that was stored with such a key can be read.
+    ability, difficulty, block = spec.ability, spec.difficulty, spec.contamination
+    none = block.form == "none"
+    form, random = "contamination.form = 'linear' or 'monotone'", "difficulty.form = 'random'"
+    slopes = ("sigma_bm", "sigma_bb", "sigma_bmb")
+    rules: list[tuple[bool, str, Block, tuple[str, ...]]] = [
+        (none, form, block, ("scale", "sign", "pooling")),
+        (none, form, spec.priors, ("beta_bar",)),
+        (none or block.pooling == "none", "contamination.pooling = 'partial'", spec.priors, slopes),
+        (
+            block.form != "monotone", "contamination.form = 'monotone'", spec.priors,
+            ("increments",),
+        ),
+        (difficulty.form == "none", random, difficulty, ("selection",)),
+        (difficulty.form == "none", random, spec.priors, ("sigma_delta",)),
+        (
+            difficulty.form == "none" or difficulty.selection == "ignored",
+            "difficulty.selection = 'modelled'", spec.priors, ("sigma_psi",),
+        ),
+        (
+            difficulty.discrimination == "equal",
+            "difficulty.discrimination = 'random' or 'by_pair'", spec.priors, ("sigma_alpha",),
+        ),
+        (
+            not spec.likelihood.has_model_by_item,
+            "likelihood.model_by_item, and trials = 'repeats'", spec.priors, ("sigma_eps",),
+        ),
+        (ability.by == "benchmark", "ability.by = a column", spec.priors, ("mu_bar", "sigma_mu")),
+        (
+            ability.pooling == "none", "ability.pooling = 'partial' or 'within'", spec.priors,
+            ("mu", "sigma_theta"),
+        ),
+        (ability.pooling != "partial", "ability.pooling = 'partial'", spec.priors, ("sigma_a",)),
+    ]  # fmt: skip
+    faults = []
+    for idle, needs, owner, names in rules:
+        table = next(key for key in type(spec).model_fields if getattr(spec, key) is owner)
+        faults += [
+            Fault(f"model spec '{spec.name}'", f"has no effect without {needs}", column=key)
+            for name in names
+            if idle and getattr(owner, name) != type(owner).model_fields[name].default
+            for key in [f"{table}.{name}"]
+        ]
+    if faults:
+        raise SpecError(faults, "Set what they need, or leave them out.")
 
 
 def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:

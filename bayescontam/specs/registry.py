@@ -14,7 +14,12 @@ from bayescontam.specs.base import parse_toml, read_text, suggest
 from bayescontam.specs.corpus import Manifest
 from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.lab import LabSpec
-from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
+from bayescontam.specs.model import (
+    ModelSpec,
+    refuse_idle_keys,
+    restored_spec,
+    spec_with_priors,
+)
 from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.study import ReproductionSpec, StudySpec
 
@@ -86,7 +91,9 @@ def load_model(
         found = restored_spec({"summary": "Given in Python."} | dict(spec), "unnamed", "")
     else:
         found = _MODELS.load(os.fspath(spec))
-    return spec_with_priors(found, priors or {})
+    found = spec_with_priors(found, priors or {})
+    refuse_idle_keys(found)
+    return found
 
 
 def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:

@@ -4,6 +4,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from bayescontam.calibration.quantities import label_of
 from bayescontam.calibration.storage import BOUNDS, intervals
 from bayescontam.errors import DataError, FitError, UsageError
 from bayescontam.inference import bootstrap
@@ -28,7 +29,8 @@ def bootstrap_rows(frame: pd.DataFrame, rng: np.random.Generator, **options: flo
         [
             {"quantity": name, "where": where, "mean": values.mean(), "sd": values.std(ddof=1),
              **intervals(values)}
-            for (name, where), values in resample(frame, rng, **options).items()  # type: ignore[arg-type]
+            for (name, *pair), values in resample(frame, rng, **options).items()  # type: ignore[arg-type]
+            for where in [label_of(pair)]
         ]
     )  # fmt: skip
 

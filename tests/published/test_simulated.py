@@ -89,7 +89,7 @@ def test_generator_and_method_are_those_of_the_simulation_studies() -> None:
     responses = simulated(*frames)
     found = published_method(responses, np.random.default_rng(7), 1500)
     drawn = resample(responses.frame, np.random.default_rng(7), resamples=1500)
-    assert found["quantity"].tolist() == [quantity for quantity, _ in drawn]
+    assert found["quantity"].tolist() == [quantity for quantity, *_ in drawn]
     for end, probability in (("low", 0.025), ("high", 0.975)):
         wanted = [np.quantile(values, probability) for values in drawn.values()]
         assert found[end].to_numpy() == pytest.approx(wanted, abs=1e-9)
