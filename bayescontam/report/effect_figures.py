@@ -115,12 +115,12 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
     dot: dict[str, Any] = {"marker": "o", "color": INK, "ms": 1.7}
     cross: dict[str, Any] = {"marker": "x", "color": GREY, "ms": 2.6, "mew": 0.6}
     down: dict[str, Any] = {"marker": "v", "color": INK, "ms": 2.2}
-    ring: dict[str, Any] = {"marker": "o", "color": GREY, "ms": 2.6, "mew": 0.6, "mfc": "none"}
+    square: dict[str, Any] = {"marker": "s", "color": GREY, "ms": 2.6, "mew": 0.6, "mfc": "none"}
     for wanted, look, label in (
         ((Overfitting.SHOWN,), dot, f"{words} shown"),
         ((Overfitting.LOWERED,), down, "score lowered"),
         (_SILENT, cross, "inconclusive, borrowed, opposite sign or no variation"),
-        (_ASSUMED_SIGNS, ring, "sign assumed, or by the reference"),
+        (_ASSUMED_SIGNS, square, "sign assumed, or by the reference"),
     ):
         y, x = np.nonzero(kinds.isin([str(kind) for kind in wanted]).to_numpy())
         if not len(y):
@@ -132,9 +132,9 @@ def effect_map(table: pd.DataFrame, value: str, verdict: str, file: str) -> Pict
         f"Posterior mean of {words} of each model on each benchmark; models and benchmarks by"
         f" their mean, the largest first. A dot: {words} is shown. A triangle: contamination"
         " lowered the score. A cross: inconclusive, borrowed from other pairs, of a sign that"
-        " memory does not explain, or contamination does not vary. A ring: the model spec or the"
-        " reference decides its sign. With a cross or a ring the colour is no finding. No mark: at"
-        f" most small, or zero by definition.{note}{f' All: {in_file(file)}.' if note else ''}"
+        " memory does not explain, or contamination does not vary. A square: the model spec or the"
+        " reference decides its sign. With a cross or a square the colour is no finding. No mark:"
+        f" at most small, or zero by definition.{note}{f' All: {in_file(file)}.' if note else ''}"
     )
     title, alt = f"Every pair: {words}", _map_alt(cells, kinds, words)
     return finish(figure, f"{value.replace('_', '-')}-map", title, alt, caption, raster=True)

@@ -208,3 +208,12 @@ def test_options_without_a_meaning_are_refused(option: dict[str, float]) -> None
 def test_responses_without_contamination_are_refused() -> None:
     with pytest.raises(DataError, match="no column 'contamination'"):
         bootstrap_rows(answers(5, 1).drop(columns="contamination"), np.random.default_rng(1))
+
+
+def test_pairs_whose_names_read_alike_are_two() -> None:
+    one, other = answers(40, 1).assign(model="a | b", benchmark="c"), answers(40, 2)
+    other = other.assign(model="a", benchmark="b | c", n_correct=0)
+    found = resample(pd.concat([one, other]), np.random.default_rng(1), resamples=20)
+    assert found["accuracy", "a | b", "c"].mean() > 0.3
+    assert found["accuracy", "a", "b | c"].max() == 0
+    assert len({label_of(pair) for _, *pair in found}) == 2

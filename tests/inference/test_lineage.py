@@ -275,6 +275,18 @@ def test_checkpoints_that_cannot_be_are_refused_in_one_message(places, doses, me
     assert len(caught.value.faults) == 1
 
 
+def test_runs_whose_base_and_name_read_alike_are_two():
+    """Base "olmo, 7b" without a run, and run "7b" of base "olmo"."""
+    places, doses = {"p1": 1, "p2": 2, "q1": 3, "q2": 4}, dict.fromkeys(("p1", "p2"), 0.0)
+    responses = run_table(places, doses | {"q1": 0.0, "q2": 0.5}, run="")
+    frame = responses.frame
+    first = frame["model"].isin(["p1", "p2"])
+    frame["base"], frame["run"] = np.where(first, "olmo, 7b", "olmo"), np.where(first, "", "7b")
+    walk = make_design(spec_of("twins", **WALK), responses).lineage.walk
+    np.testing.assert_array_equal(walk[0], [[1, 0], [1, 0], [0, 1], [0, 1]])
+    assert sorted(walk[1].T.tolist()) == [[0, 0, 0, 1], [0, 1, 0, 0]]
+
+
 def test_runs_of_one_base_are_distinguished_by_a_column():
     responses = run_table(PLACES | {"late": 2}, DOSES, run="")
     responses.frame.loc[responses.frame["model"] == "late", "run"] = "second"

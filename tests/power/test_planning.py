@@ -15,7 +15,9 @@ from bayescontam.errors import DataError, UsageError
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import stack_draws
 from bayescontam.model.build import build
+from bayescontam.model.priors import distribution
 from bayescontam.power import scenario as scenes
+from bayescontam.power import totals
 from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.power import PowerRequest, expected_precision, plan, smallest_design
 from bayescontam.power.scenario import (
@@ -313,6 +315,28 @@ def test_solved_items_follow_the_formula() -> None:
     smaller = found.table[found.table["items"] < found.sizes.items]
     assert (smaller["p_width"] < 0.8).all()
     assert found.sentence.startswith(f"{found.sizes.items:,} items give a width of 0.1")
+
+
+def test_solved_items_are_those_of_each_benchmark() -> None:
+    truth = Assumptions(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
+    request = PowerRequest(width=0.3, data_sets=5)
+    sizes = SampleSizes(2, benchmarks=3)
+    found = smallest_design("items", sizes, truth, load_model("single"), request, seed=1)
+    assert found.sizes is not None
+    each = found.sizes.items
+    start = f"{each:,} items of each of 3 benchmarks ({3 * each:,} in all) give a width of 0.3"
+    assert found.sentence.startswith(start)
+
+
+def test_spreads_of_twins_are_drawn_independently_and_whole() -> None:
+    spec = load_model("twins")
+    drawn = pd.DataFrame(list(totals._spread_draws(spec, repeated=True)))
+    ranks = drawn.rank().corr().to_numpy()
+    assert np.abs(ranks[np.triu_indices(len(ranks), 1)]).max() < 0.2
+    for name in drawn:
+        at = distribution(getattr(spec.priors, name)).cdf(drawn[name])
+        assert at.mean() == pytest.approx(0.5, abs=0.01)
+        assert (at.min(), at.max()) == pytest.approx((0, 1), abs=0.02)
 
 
 def test_what_is_not_reached_is_said() -> None:

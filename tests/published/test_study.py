@@ -7,8 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
+from bayescontam.inference.pipeline import Options
+from bayescontam.inference.sampling import Sampling
 from bayescontam.published import study as module
+from bayescontam.specs.registry import load_model
 from tests.support.made_findings import Quick, spec, study
 
 
@@ -107,3 +111,19 @@ def test_random_streams_follow_from_the_seed_and_the_name(tmp_path: Path) -> Non
     one, same = study(tmp_path, {"a": 1}), study(tmp_path, {"a": 2})
     assert one.stream("x").random() == same.stream("x").random()
     assert one.stream("x").random() != one.stream("y").random()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"items": "answered"}, {"population": True}, {"smallest_effect": 0.1}, {"bootstrap": True},
+        {"by_need": True}, {"item_draws": 3}, {"store_all": True},
+        {"sampling": Sampling(difficulties="marginalised")}, {"sampling": Sampling(draws=77)},
+    ],
+)  # fmt: skip
+def test_a_fit_by_other_options_is_another(changed: dict[str, Any]) -> None:
+    given, single = Responses.from_frame(answers()), load_model("single")
+    key = module._key(given, single, Options(seed=1))
+    assert module._key(given, single, Options(seed=1, **changed)) != key
+    same = Options(seed=1, command="x", sampling=Sampling(cores=1))
+    assert module._key(given, single, same) == key

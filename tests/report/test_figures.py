@@ -249,5 +249,5 @@ def test_a_map_marks_effects_whose_sign_is_assumed(monkeypatch: pytest.MonkeyPat
         table["verdict"] = [kind, "shown", "at most small", "at most small"]
         picture = effect_figures.effect_map(table, "slope", "verdict", "slopes")
         assert picture is not None
-        assert "A ring: the model spec or the reference decides its sign." in picture.caption
+        assert "A square: the model spec or the reference decides its sign." in picture.caption
     assert named == ["slope shown", "sign assumed, or by the reference"] * 2

@@ -83,7 +83,7 @@ def test_the_largest_gap_is_one_that_was_estimated(partly: Fit) -> None:
     table = headline(partly)
     alt = ability_figures._ability_alt(table, "genuine_ability_direct", "genuine ability")
     largest = table.loc[table[QUANTITY].idxmax()]
-    assert f"Largest gap: {largest['model']} on vary" in alt
+    assert f"Largest overfitting (direct): {largest['model']} on vary" in alt
     none = table.assign(**{QUANTITY: np.nan})
     assert "Largest" not in ability_figures._ability_alt(none, "genuine_ability_direct", "g")
 
@@ -125,7 +125,9 @@ def test_a_lowered_score_is_an_effect_and_has_its_own_mark(
         for line in axes[0].lines
         if len(line.get_data()[0])
     }
-    assert marked == {"o": {"shown"}, "v": {"lowered"}, "x": {"opposite sign"}}
+    assert marked == {
+        "o": {"shown"}, "v": {"lowered"}, "x": {"opposite sign"}, "s": {"sign assumed"}
+    }  # fmt: skip
     row = {
         "model": "m", "benchmark": "b", "raw_accuracy": 0.5, "genuine_ability": 0.56, "rank": 1.0,
         "rank_raw": 1.0, "overfitting": -0.06, "overfitting_low": -0.09, "overfitting_high": -0.03,

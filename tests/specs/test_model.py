@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import suggest
-from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.model import ModelSpec, restored_spec
 from bayescontam.specs.registry import load_model, shipped_folder, shipped_models
 
 SHORT = 'summary = "x"\n'
@@ -319,3 +319,64 @@ def test_the_hash_does_not_depend_on_the_name(tmp_path: Path) -> None:
         "deep.name",
         load_model("single").hash,
     )
+
+
+NORMAL, SPREAD = (
+    {"family": "normal", "mu": 0.5, "sigma": 9.0},
+    {"family": "half_normal", "sigma": 9.0},
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "key"),
+    [
+        ({"contamination": {"form": "none", "scale": "accuracy"}}, "contamination.scale"),
+        ({"contamination": {"form": "none", "pooling": "none"}}, "contamination.pooling"),
+        ({"contamination": {"form": "none"}, "priors": {"beta_bar": NORMAL}}, "priors.beta_bar"),
+        ({"contamination": {"pooling": "none"}, "priors": {"sigma_bm": SPREAD}}, "priors.sigma_bm"),
+        ({"priors": {"increments": {"family": "dirichlet", "alpha": 2.0}}}, "priors.increments"),
+        ({"difficulty": {"form": "none", "selection": "ignored"}}, "difficulty.selection"),
+        ({"difficulty": {"form": "none"}, "priors": {"sigma_delta": SPREAD}}, "priors.sigma_delta"),
+        ({"difficulty": {"selection": "ignored"}, "priors": {"sigma_psi": SPREAD}}, "sigma_psi"),
+        ({"priors": {"sigma_alpha": SPREAD}}, "priors.sigma_alpha"),
+        ({"likelihood": {"model_by_item": False}, "priors": {"sigma_eps": SPREAD}}, "sigma_eps"),
+        ({"likelihood": {"trials": "items"}, "priors": {"sigma_eps": SPREAD}}, "sigma_eps"),
+        ({"priors": {"mu_bar": NORMAL}}, "priors.mu_bar"),
+        ({"ability": {"pooling": "none"}, "priors": {"mu": NORMAL}}, "priors.mu"),
+        ({"ability": {"pooling": "within"}, "priors": {"sigma_a": SPREAD}}, "priors.sigma_a"),
+    ],
+)
+def test_keys_that_have_no_effect_are_refused(spec: dict[str, Any], key: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_model(spec)
+    [fault] = caught.value.faults
+    assert key in str(fault)
+    assert "has no effect without" in str(fault)
+    # A fit that was stored with it can be read.
+    restored = restored_spec({"summary": "x"} | spec, "old", "")
+    assert restored.hash != load_model({}).hash
+
+
+def test_priors_given_beside_a_spec_have_an_effect() -> None:
+    with pytest.raises(SpecError, match=r"priors\.beta_bar: has no effect without contamination"):
+        load_model("ability", {"beta_bar": NORMAL})
+    assert (
+        load_model("hierarchical", {"beta_bar": NORMAL}).priors.beta_bar.text() == "Normal(0.5, 9)"
+    )
+
+
+def test_columns_with_a_meaning_are_no_kinds_and_slopes_keep_their_sign() -> None:
+    for column in ("item", "n_correct", "contamination"):
+        kinds = (
+            f'[ability]\nlineage = "base"\n[contamination]\nspillover = true\nkinds = "{column}"'
+        )
+        clean = f'[contamination]\nconfounding = "anchored"\nclean_column = "{column}"'
+        for text in (kinds, clean):
+            assert any(
+                "is a column of the responses with another meaning" in f for f in refused(text)
+            )
+    text = (
+        '[contamination]\nsign = "positive"\ninteraction = "difficulty"\n[priors]\n'
+        'beta_bar = { family = "half_normal", sigma = 1.0 }'
+    )
+    assert any("slopes of hard or easy items would be negative" in fault for fault in refused(text))
