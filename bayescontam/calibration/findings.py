@@ -35,7 +35,7 @@ HELD = (
 
 def verdict(results: StudyResults) -> tuple[Outcome, str]:
     """Return what was found in one paragraph, and how bad it is."""
-    outcomes = [_progress(results)]
+    outcomes = [_progress(results), *_versions(results)]
     if results.done:
         outcomes += [_failures(results), _ranks(results), *_undefined(results)]
         outcomes += _coverages(results)
@@ -51,6 +51,16 @@ def _progress(results: StudyResults) -> tuple[Outcome, str]:
         text = f"Not finished: {done:,} of {planned:,} simulated tables are fitted ({share})."
         return Outcome.CAUTION, text
     return Outcome.PASSED, f"All {planned:,} simulated tables are fitted."
+
+
+def _versions(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
+    """Caution where rows may be of several versions, which the hash of a study does not hold."""
+    runs = results.record["runs"]
+    found = dict.fromkeys(run.get("versions", {}).get("bayescontam") for run in runs)
+    if len(found) > 1:
+        named = ", ".join(printable(str(version), 40) for version in found if version)
+        text = f"Started by several versions of bayescontam ({named}), whose rows may differ."
+        yield Outcome.CAUTION, text
 
 
 def _failures(results: StudyResults) -> tuple[Outcome, str]:

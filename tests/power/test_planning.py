@@ -319,7 +319,7 @@ def test_solved_items_follow_the_formula() -> None:
 
 def test_solved_items_are_those_of_each_benchmark() -> None:
     truth = Assumptions(accuracy=0.6, slope=1.0, contamination=0.5, spreads=ALIKE)
-    request = PowerRequest(width=0.3, data_sets=5)
+    request = PowerRequest(width=0.3, data_sets=10)
     sizes = SampleSizes(2, benchmarks=3)
     found = smallest_design("items", sizes, truth, load_model("single"), request, seed=1)
     assert found.sizes is not None

@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from bayescontam.calibration.coverage import ALL, coverage_table
 from bayescontam.calibration.findings import coverage_rows, off, verdict
 from bayescontam.calibration.results import StudyResults
 from bayescontam.errors import UsageError
+from bayescontam.inference.checks import Outcome
 from bayescontam.published.findings import NO_INTERVAL
 from bayescontam.report import study_tables
 from bayescontam.report.published_page import comparison_of
@@ -450,6 +452,20 @@ def test_engines_that_do_not_agree_are_reported(tmp_path: Path) -> None:
         outcome, said = verdict(StudyResults.load(write_run(tmp_path / name, tables, study_text())))
         outcomes.append((outcome.value, "Engines do not agree on 'exact'" in said))
     assert outcomes == [("passed", False), ("caution", True)]
+
+
+def test_rows_of_several_versions_are_a_caution(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", {"rows": made_rows(400, 1)}, study_text())
+    record = json.loads((folder / "study.json").read_text())
+    run = record["runs"][0]
+    for versions, outcome in ((["1.0", "1.0"], Outcome.PASSED), (["1.0", "1.1"], Outcome.CAUTION)):
+        record["runs"] = [run | {"versions": {"bayescontam": name}} for name in versions]
+        (folder / "study.json").write_text(json.dumps(record))
+        found, sentence = verdict(StudyResults.load(folder))
+        assert found is outcome
+        assert ("by several versions of bayescontam (1.0, 1.1)" in sentence) == (
+            outcome != "passed"
+        )
 
 
 def test_the_sampler_is_reported_as_it_runs() -> None:
