@@ -31,6 +31,8 @@ def unchanged(check: dict[str, Any]) -> dict[str, Any]:
         changed = {"sentence"}
     elif name == "Pareto k":  # of so few draws it is smaller
         changed = {"threshold", "outcome", "sentence"}
+    elif name == "Prior predictive accuracy":  # a p-value now, by the number of scores
+        changed = {"value", "threshold", "outcome", "sentence"}
     return {key: value for key, value in check.items() if key not in changed}
 
 
