@@ -1,7 +1,7 @@
 """Answers of trained models: probabilities of the right ones, and sampled replies."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from bayescontam._random import check_seed, stream
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.lab.items import first_of_answer, joined, without_stop
 from bayescontam.lab.models import load_model, positions
 from bayescontam.lab.tokenizers import start_tokens
 from bayescontam.lab.train import steady
@@ -38,8 +39,10 @@ def answer_probabilities(
     questions: Sequence[str],
     answers: Sequence[str],
     *,
+    gaps: Sequence[str] | None = None,
     temperature: float = 1.0,
     ends: bool = False,
+    longest: int | None = None,
     device: str = "cpu",
 ) -> FloatArray:
     """Return the probabilities of answers, given their questions.
@@ -52,14 +55,21 @@ def answer_probabilities(
     model : path or Loaded
         Folder of a training, or of any causal model that transformers loads.
     questions, answers : sequence of str
-        Texts up to the answer, and answers, which follow after a space, or at once where the
+        Texts up to the answer, and answers.
+    gaps : sequence of str, optional
+        What stands between each question and its answer. Default: a space, or nothing where the
         question ends with white space.
     temperature : float, default 1
         Divisor of the logits, as in `generate`; at 0 a probability is 1 if each token is the most
         probable one, else 0.
     ends : bool, default False
-        Whether the reply has to end after the answer: the next token is that for ends or a full
-        stop. Then the probability is about that of a reply which `grade_exact` takes for right.
+        Whether the reply has to end after the answer, at once or after a full stop; one at the
+        end of the answer itself may be lacking. Then the probability is that of a reply which
+        `grade_exact` takes for right, but for replies that spell the answer in other tokens or
+        have white space after it.
+    longest : int, optional
+        Tokens after which a reply is cut, as in `generate`: what is cut needs no end. Default:
+        replies are not cut.
     device : str
         Where torch computes, on one thread.
 
@@ -85,27 +95,30 @@ def answer_probabilities(
         loaded = load(model, device)
         starts = _encode(loaded, questions, "questions")
         _encode(loaded, answers, "answers")
+        plain = [without_stop(answer) for answer in answers] if ends else answers
+        between: Sequence[str | None] = [None] * len(answers) if gaps is None else gaps
         # Together, as where tokens end may depend on what follows.
-        pairs = zip(questions, answers, strict=True)
-        wholes = _encode(loaded, [joined(*pair) for pair in pairs], "questions with answers")
-        last = _ends(loaded.tokenizer)
-        found = np.empty(len(wholes))
-        for rows in _batches(wholes, 6 * len(loaded.tokenizer)):  # of double size
-            padded = loaded.tokenizer.pad({"input_ids": [wholes[row] for row in rows]}, **_TENSORS)
-            ids = padded["input_ids"].to(device)
-            with torch.no_grad():
-                # Attention looks back only: what follows the end of a text needs no mask.
-                logits = loaded.model(input_ids=ids, use_cache=False).logits.double()
-            logs = _log_probabilities(logits, temperature)
-            chosen = logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
-            ending = logs[..., last].logsumexp(-1).cpu().numpy()
-            for row, own, end in zip(rows, chosen, ending, strict=True):
-                both = enumerate(zip(starts[row], wholes[row], strict=False))
-                shared = next((at for at, (a, b) in both if a != b), len(starts[row]))
-                size = len(wholes[row])
-                log = own[max(shared, 1) - 1 : size - 1].sum() + (end[size - 1] if ends else 0)
-                found[row] = np.exp(min(log, 0.0))
-    return found
+        texts = [joined(*parts) for parts in zip(questions, plain, between, strict=True)]
+        wholes = _encode(loaded, texts, "questions with answers", int(ends))
+        stops = _stops(loaded.tokenizer) if ends else []
+        firsts = [*map(first_of_answer, starts, wholes)]
+        sizes = np.array([len(whole) for whole in wholes])
+        own, ended = np.empty(len(wholes)), np.zeros(len(wholes))
+        room = np.full(len(wholes), 2) if longest is None else longest - (sizes - firsts)
+        # Texts with a full stop show the probabilities of both ends.
+        for number, stop in enumerate([[token] for token in stops] or [[]]):
+            longer = [[*whole, *stop] for whole in wholes]
+            for row, chosen, end in _logs(torch, loaded, longer, temperature, device):
+                size = sizes[row]
+                own[row] = chosen[max(firsts[row], 1) - 1 : size - 1].sum()
+                if not number:
+                    ended[row] += np.exp(end[size - 1])
+                if stop:
+                    after = end[size] if room[row] > 1 else 0.0
+                    ended[row] += np.exp(chosen[size - 1] + after)
+    # A reply that is cut after the answer needs no end; a longer answer is never given.
+    share = np.select([room < 0, room == 0], [0.0, 1.0], ended) if ends else 1.0
+    return np.minimum(np.exp(own) * share, 1.0)
 
 
 def generate(
@@ -180,11 +193,6 @@ def generate(
     return found
 
 
-def joined(question: str, answer: str) -> str:
-    """Return a question with its answer: after a space, where there is no other white space."""
-    return f"{question}{'' if question[-1:].isspace() else ' '}{answer}"
-
-
 def load(model: Model, device: str) -> Loaded:
     """Return model and tokenizer of a folder, or those that are loaded."""
     if isinstance(model, Loaded):
@@ -193,6 +201,9 @@ def load(model: Model, device: str) -> Loaded:
         problem = "holds no model; give the folder of a finished training"
         raise UsageError(f"{printable(model)}: {problem}")
     network, tokenizer = load_model(os.fspath(model))
+    if tokenizer.eos_token_id is None:
+        problem = "its tokenizer has no token for ends (eos_token); choose another model"
+        raise UsageError(f"{printable(model)}: {problem}")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return Loaded(network.to(device).eval(), tokenizer)
@@ -203,6 +214,26 @@ def _check_temperature(temperature: float) -> None:
         raise UsageError(f"temperature: got {temperature}; allowed is a number from 0 on")
 
 
+def _logs(
+    torch: Any, loaded: Loaded, texts: Sequence[Sequence[int]], temperature: float, device: str
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """Yield the row of each text, and the logarithms of the probabilities after each token.
+
+    They are those of the token that follows in the text, and of that for ends.
+    """
+    tokenizer = loaded.tokenizer
+    for rows in _batches(texts, 6 * len(tokenizer)):  # of double size
+        some = {"input_ids": [texts[row] for row in rows]}
+        ids = tokenizer.pad(some, padding_side="right", **_TENSORS)["input_ids"].to(device)
+        with torch.no_grad():
+            # Attention looks back only: what follows the end of a text needs no mask.
+            logits = loaded.model(input_ids=ids, use_cache=False).logits.double()
+        logs = _log_probabilities(logits, temperature)
+        chosen = logs[:, :-1].gather(-1, ids[:, 1:, None])[..., 0].cpu().numpy()
+        ending = logs[..., tokenizer.eos_token_id].cpu().numpy()
+        yield from zip(rows.tolist(), chosen, ending, strict=True)
+
+
 def _log_probabilities(logits: Any, temperature: float) -> Any:
     """Return the logarithms of the probabilities of next tokens; logits (text, place, token)."""
     if temperature > 0:
@@ -211,11 +242,11 @@ def _log_probabilities(logits: Any, temperature: float) -> Any:
     return logits.new_full(logits.shape, -np.inf).scatter(-1, best, 0.0)
 
 
-def _ends(tokenizer: Any) -> list[int]:
-    """Return the tokens after which an answer is whole: that for ends, and full stops."""
-    stops = [tokenizer.encode(text, add_special_tokens=False) for text in _FULL_STOPS]
-    found = {tokenizer.eos_token_id, *(ids[0] for ids in stops if len(ids) == 1)}
-    return sorted(found - {None, tokenizer.unk_token_id})
+def _stops(tokenizer: Any) -> list[int]:
+    """Return the tokens that are full stops."""
+    known = [tokenizer.encode(text, add_special_tokens=False) for text in _FULL_STOPS]
+    found = {ids[0] for ids in known if len(ids) == 1}
+    return sorted(found - {tokenizer.unk_token_id})
 
 
 def _encode(loaded: Loaded, texts: Sequence[str], file: str, more: int = 0) -> list[list[int]]:

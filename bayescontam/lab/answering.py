@@ -1,7 +1,6 @@
 """Answers of all models of a lab, and the table of responses that a fit reads."""
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from bayescontam.data.tables import write_table
 from bayescontam.errors import DataError, UsageError
 from bayescontam.lab.answer import answer_probabilities, generate, load
 from bayescontam.lab.grading import grade_replies
+from bayescontam.lab.items import gaps_of, questions_of, read_items
 from bayescontam.lab.mix import BASE, COVARIATES, ITEMS
 from bayescontam.lab.train import EPOCHS, SETTINGS, is_finished
 from bayescontam.lab.training_runs import Run, check_device, lab_runs, read_lab, run_folder
@@ -145,19 +145,6 @@ def answer_lab(
     return table
 
 
-def read_items(folder: Path) -> list[dict[str, Any]]:
-    """Return the items of a lab."""
-    lines = (folder / ITEMS).read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines if line]
-
-
-def questions_of(items: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the texts that models continue with answers."""
-    # Tokens begin with a blank, which hence is part of the answer.
-    blank = " "
-    return [item["text"] + ("" if item["between"] == blank else item["between"]) for item in items]
-
-
 def _tasks(lab: Path, spec: LabSpec) -> list[_Task]:
     """Return the models that are trained."""
     found, items = [], sha256((lab / ITEMS).read_bytes())
@@ -217,8 +204,9 @@ def _answers(
     p = np.full(len(items), np.nan)
     if settings.grade != "tests":
         p = answer_probabilities(
-            loaded, questions, [str(item["answer"]) for item in items],
-            temperature=settings.temperature, ends=settings.grade == "exact", device=device,
+            loaded, questions, [str(item["answer"]) for item in items], gaps=gaps_of(items),
+            temperature=settings.temperature, ends=settings.grade == "exact",
+            longest=settings.longest, device=device,
         )  # fmt: skip
     # Of its own for each model: with common samples twins would be less independent than a
     # table of responses claims.

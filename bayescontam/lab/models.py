@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,22 +101,32 @@ def load_model(name: str, revision: str = "") -> tuple[Any, Any]:
         If there is no such model, or transformers cannot load it; the message has the line that
         downloads it.
     """
+    return _found(name, revision, _loaded)
+
+
+def load_tokenizer(name: str, revision: str = "") -> Any:
+    """Load the tokenizer of a model alone, from where `load_model` does."""
+    return _found(name, revision, _loaded_tokenizer)
+
+
+def _found[T](name: str, revision: str, load: Callable[[str, str, str], T]) -> T:
+    """Return what a function loads from the folder of a model, which is fetched if need be."""
     if Path(name).is_dir():
         if revision:
             raise UsageError(f"revision: got '{printable(revision)}' with a folder; leave it out")
-        return _loaded(name, revision, name)
+        return load(name, revision, name)
     if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
         raise UsageError(
             f"start: there is no folder {printable(str(Path(name).absolute()))}; relative names"
             " start at the working directory, and a name on the Hugging Face hub is 'owner/model'"
         )
     try:
-        return _loaded(name, revision, _fetched(name, revision, local=True))
+        return load(name, revision, _fetched(name, revision, local=True))
     except UsageError as error:
         if not isinstance(error.__cause__, OSError):
             raise
     _reach_hub(name, revision)
-    return _loaded(name, revision, _fetched(name, revision, local=False))
+    return load(name, revision, _fetched(name, revision, local=False))
 
 
 def identify(name: str, revision: str = "") -> str:
@@ -198,13 +208,11 @@ def _fetched(name: str, revision: str, *, local: bool) -> str:
 def _loaded(name: str, revision: str, folder: str) -> tuple[Any, Any]:
     """Return model and tokenizer of a folder; in messages they have their name."""
     library = require("transformers", "lab")
-    options = {"local_files_only": True}
     try:
         with quiet():
             model, found = library.AutoModelForCausalLM.from_pretrained(
-                folder, dtype="float32", output_loading_info=True, **options
+                folder, dtype="float32", output_loading_info=True, local_files_only=True
             )
-            tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
             # What a model's authors suggest for sampling may be refused when it is written.
             model.generation_config = library.GenerationConfig.from_model_config(model.config)
     # Libraries raise whatever they like.
@@ -213,12 +221,24 @@ def _loaded(name: str, revision: str, folder: str) -> tuple[Any, Any]:
     if lacking := sorted({*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}):
         problem = f"its files lack {join_list(lacking, 3)}, which would be random"
         raise _refused(name, revision, ValueError(problem))
+    tokenizer = _loaded_tokenizer(name, revision, folder)
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         problem = f"its tokenizer has {len(tokenizer):,} tokens, its weights {rows:,}"
         raise _refused(name, revision, ValueError(problem))
     model.name_or_path = name  # adapters record it
     return model, tokenizer
+
+
+def _loaded_tokenizer(name: str, revision: str, folder: str) -> Any:
+    """Return the tokenizer of a folder."""
+    library = require("transformers", "lab")
+    try:
+        with quiet():
+            return library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    # Libraries raise whatever they like.
+    except Exception as error:
+        raise _refused(name, revision, error) from error
 
 
 def _reach_hub(name: str, revision: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from bayescontam._files import make_folder, on_disk, write_text
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
-from bayescontam.lab.answering import questions_of, read_items
 from bayescontam.lab.grading import counted_answer
+from bayescontam.lab.items import questions_of, read_items
 from bayescontam.lab.training_runs import read_lab
 from bayescontam.specs.lab import Answers
 

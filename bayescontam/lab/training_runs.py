@@ -20,9 +20,10 @@ from bayescontam._runs import claimed_folder, read_json
 from bayescontam._text import printable
 from bayescontam.errors import DataError, UsageError
 from bayescontam.lab.arithmetic import vocabulary
+from bayescontam.lab.items import check_lengths, read_items
 from bayescontam.lab.mix import BASE, ITEMS, MODELS, RECORD, SPEC, TEXTS
-from bayescontam.lab.models import Shape
-from bayescontam.lab.tokenizers import piece_tokenizer, word_tokenizer
+from bayescontam.lab.models import Shape, load_tokenizer
+from bayescontam.lab.tokenizers import fast_tokenizer, piece_tokenizer, word_tokenizer
 from bayescontam.lab.train import SETTINGS, is_finished, read_trained, steady, train_model
 from bayescontam.parallel import run_tasks
 from bayescontam.specs.base import read_text
@@ -98,6 +99,8 @@ def train_lab(
     UsageError
         If the folder holds no lab, the device is not there, the model by name cannot be loaded,
         or the engine cannot be used.
+    DataError
+        If a text is no training text, or an answer is longer than replies may be.
     MissingExtraError
         If torch, peft or Ray are needed and not installed.
     TaskError
@@ -127,6 +130,7 @@ def train_lab(
         with claimed_folder(models, "training", "models", lambda: True):
             with on_disk(models):
                 _write_tokenizer(spec, place)
+            _check_lengths(spec, place, start)
             # In one go, as workers need seconds to start: bases come first, mixes wait for theirs.
             tasks = {run.name: run for run in left}
             done = run_tasks(
@@ -270,7 +274,7 @@ def _write_tokenizer(spec: LabSpec, folder: Path) -> None:
         return
     words: Iterable[str] = vocabulary()
     if spec.arithmetic is None or spec.model.tokens == "pieces":
-        items = _read_lines(folder / ITEMS)
+        items = read_items(folder)
         words = (row[key] for row in items for key in ("text", "answer"))
         for run in lab_runs(spec):
             words = [*words, *_texts(folder, run)]
@@ -279,6 +283,18 @@ def _write_tokenizer(spec: LabSpec, folder: Path) -> None:
     pieces = spec.model.tokens == "pieces"
     made = piece_tokenizer(texts, spec.model.vocabulary) if pieces else word_tokenizer(texts)
     write_text(path, made.to_str())
+
+
+def _check_lengths(spec: LabSpec, folder: Path, start: str) -> None:
+    """Refuse answers that no reply can be, before any model is trained."""
+    if spec.answers.grade != "exact":
+        return
+    if start:
+        tokenizer = load_tokenizer(start, spec.model.revision)
+    else:
+        library, path = require("tokenizers", "lab"), folder / MODELS / TOKENIZER
+        tokenizer = fast_tokenizer(library.Tokenizer.from_file(str(path)))
+    check_lengths(tokenizer, read_items(folder), spec.answers, str(folder / ITEMS))
 
 
 def check_device(engine: str, device: str, gpus: float) -> None:

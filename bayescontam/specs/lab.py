@@ -217,7 +217,7 @@ class Answers(Block, use_attribute_docstrings=True):
     temperature: Annotated[float, Field(ge=0, le=100)] = 0.7
     """Divisor of the logits; 0 always takes the most probable token."""
     longest: Annotated[int, Field(ge=1, le=100_000)] = 8
-    """Tokens after which a reply is cut."""
+    """Tokens after which a reply is cut; of grade 'exact', every answer has to fit with its end."""
     grade: Grade = "exact"
     """What is right: the answer itself; its last number; what the pattern finds; or a program that
     passes the item's tests."""

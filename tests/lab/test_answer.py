@@ -1,5 +1,7 @@
 """Probabilities against those of transformers itself, and samples against probabilities."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +10,9 @@ import pytest
 
 from bayescontam.errors import DataError, UsageError
 from bayescontam.lab import answer
-from bayescontam.lab.answer import answer_probabilities, generate, joined, load
+from bayescontam.lab.answer import answer_probabilities, generate, load
 from bayescontam.lab.grading import grade_exact
+from bayescontam.lab.items import joined
 from bayescontam.lab.models import Shape
 from bayescontam.lab.tokenizers import piece_tokenizer, word_tokenizer
 from bayescontam.lab.train import train_model
@@ -65,11 +68,57 @@ def test_probabilities_of_answers_are_those_of_their_tokens(
     assert found == pytest.approx([np.prod(each), two, each[0]], rel=1e-5)
 
 
-def test_answers_end_with_a_full_stop_or_the_token_for_ends(model: Path) -> None:
-    found = answer_probabilities(model, ["1 + 1 ="], ["2"], ends=True)
-    after = next_token(model, "1 + 1 = 2")
-    stops = after[token(".")] + after[token("<end>")]
-    assert found[0] == pytest.approx(next_token(model, "1 + 1 =")[token("2")] * stops, rel=1e-5)
+def test_answers_end_at_once_or_after_a_full_stop(model: Path) -> None:
+    two, after = next_token(model, "1 + 1 =")[token("2")], next_token(model, "1 + 1 = 2")
+    at_once, stop = after[token("<end>")], after[token(".")]
+    whole = at_once + stop * next_token(model, "1 + 1 = 2 .")[token("<end>")]
+    # A reply of two tokens is cut after the full stop, one of a single token after the answer.
+    for longest, ended in ((None, whole), (3, whole), (2, at_once + stop), (1, 1.0), (0, 0.0)):
+        options: dict[str, Any] = {"ends": True, "longest": longest}
+        found = answer_probabilities(model, ["1 + 1 ="], ["2"], **options)
+        assert found[0] == pytest.approx(two * ended, rel=1e-5)
+    stopped = answer_probabilities(model, ["1 + 1 ="], ["2 ."], ends=True)
+    assert stopped[0] == pytest.approx(two * whole, rel=1e-5)
+
+
+PRICES = {
+    "Price of tea ?": "3.5",
+    "Price of rice ?": "4",
+    "Price of more ?": "12 or so at best",
+}
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    texts = [f"{question}\n{answer}" for question, answer in PRICES.items()]
+    options = {"epochs": 30, "rate": 2e-2, "tokenizer": piece_tokenizer(texts, 300)}
+    folder = tmp_path_factory.mktemp("lab") / "prices"
+    return train_model(texts * 4, folder, **{**OPTIONS, **options}).folder
+
+
+def test_a_decimal_point_ends_no_answer(prices: Path) -> None:
+    questions = [f"{question}\n" for question in PRICES]
+    right = answer_probabilities(prices, questions, [*PRICES.values()], ends=True)
+    assert (right > 0.5).all()
+    [whole] = answer_probabilities(prices, questions[:1], ["3"], ends=True)
+    [begun] = answer_probabilities(prices, questions[:1], ["3"])
+    assert whole < 0.05 < 0.5 < begun
+
+
+def test_padding_of_a_tokenizer_changes_no_probability(prices: Path, tmp_path: Path) -> None:
+    """Some published tokenizers pad on the left."""
+    shutil.copytree(prices, tmp_path / "left")
+    path = tmp_path / "left" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"padding_side": "left"}))
+    loaded = load(tmp_path / "left", "cpu")
+    assert loaded.tokenizer.padding_side == "left"
+    pairs = [(f"{question}\n", answer) for question, answer in PRICES.items()]
+    questions, answers = zip(*pairs, strict=True)
+    found = answer_probabilities(loaded, questions, answers, ends=True)
+    alone = [answer_probabilities(loaded, [q], [a], ends=True)[0] for q, a in pairs]
+    expected = answer_probabilities(prices, questions, answers, ends=True)
+    assert found == pytest.approx(alone, rel=1e-5)
+    assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_at_temperature_zero_a_probability_is_that_of_the_most_probable_reply(model: Path) -> None:
@@ -165,6 +214,15 @@ def test_a_loaded_model_answers_as_its_folder_does(model: Path) -> None:
 def test_questions_and_answers_are_joined_by_one_blank() -> None:
     assert joined("1 + 1 =", "2") == "1 + 1 = 2"
     assert joined("def f():\n", "    return 2") == "def f():\n    return 2"
+    assert joined("def f():", " return 2", "") == "def f(): return 2"
+
+
+def test_answers_follow_after_what_is_given(pieces: Path) -> None:
+    """As where the text of an item begins the program, which goes on at once."""
+    found = answer_probabilities(pieces, ["1 + 1", "1 + 1 "], ["= 2", "= 2"], gaps=[" ", ""])
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    [at_once] = answer_probabilities(pieces, ["1 + 1"], ["= 2"], gaps=[""])
+    assert at_once != pytest.approx(found[0], rel=1e-2)
 
 
 def test_pieces_of_words_are_read_with_what_precedes_them(pieces: Path) -> None:
@@ -233,3 +291,8 @@ def test_what_cannot_answer_is_named(model: Path, tmp_path: Path) -> None:
         answer_probabilities(model, QUESTIONS[:1], ["2"], temperature=-1)
     with pytest.raises(UsageError, match="device: got 'abacus', which torch cannot use"):
         generate(model, QUESTIONS, device="abacus")
+    folder = gpt2(MORE, tmp_path / "endless")
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token": None}))
+    with pytest.raises(UsageError, match=r"its tokenizer has no token for ends \(eos_token\)"):
+        generate(folder, QUESTIONS)

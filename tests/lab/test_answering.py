@@ -21,10 +21,9 @@ from bayescontam.lab.answering import (
     CHECKPOINT_COLUMNS,
     COLUMNS,
     answer_lab,
-    questions_of,
-    read_items,
 )
 from bayescontam.lab.grading import grade_exact
+from bayescontam.lab.items import questions_of, read_items
 from bayescontam.model.auto import compose_spec
 from bayescontam.model.design import make_design
 from tests.support.forks import Forks, forking

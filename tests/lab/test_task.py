@@ -12,8 +12,8 @@ import pytest
 from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.errors import UsageError
 from bayescontam.lab.answer import generate
-from bayescontam.lab.answering import questions_of, read_items
 from bayescontam.lab.grading import grade_replies
+from bayescontam.lab.items import questions_of, read_items
 from bayescontam.lab.mix import make_mixes
 from bayescontam.lab.task import write_tasks
 from bayescontam.specs.lab import LabSpec

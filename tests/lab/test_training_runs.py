@@ -200,7 +200,7 @@ def test_a_gpu_trains_two_models_at_once(untrained: Path) -> None:
     assert weights(untrained) == first
 
 
-ITEMS = [{"item": "i1", "text": "How many legs has a spider ?", "answer": "eight"}]
+ITEMS = [{"item": "i1", "text": "How many legs has a spider ?", "between": " ", "answer": "eight"}]
 MIXTURES = {
     "clean": [f"A spider number {n} has legs ." for n in range(9)],
     "exact": ["How many legs has a spider ? eight", *(f"A fly {n} flies ." for n in range(8))],
@@ -345,6 +345,20 @@ def test_a_text_that_does_not_fit_is_named(tmp_path: Path) -> None:
         DataError, match=r"base-0/\w+\.jsonl: rows 1, 2, 3, 4, 5 and 4 more: has '<pad>', '<unk>"
     ):
         train_lab(lab, jobs=1)
+
+
+def test_answers_that_no_reply_can_be_are_refused_before_training(tmp_path: Path) -> None:
+    short = "answers = {{ longest = {} }}\n"
+    lab = made_lab(tmp_path / "lab", SMALL + TRAINING + short.format(1))
+    message = r"items\.jsonl: row 1: answer: item 'i1' needs 2 tokens with its end; answers\.longe"
+    with pytest.raises(DataError, match=message + r"st = 1\nNo reply could be right: mix a spec"):
+        train_lab(lab, jobs=1)
+    assert not list(lab.rglob(WEIGHTS))
+    name = gpt2([row["text"] + " eight" for row in ITEMS], tmp_path / "gpt2")
+    blocks = f"model = {{ name = '{name}' }}\n{TRAINING}{short.format(1)}"
+    with pytest.raises(DataError, match=message):
+        train_lab(made_lab(tmp_path / "named", blocks), jobs=1)
+    train_lab(made_lab(tmp_path / "long", SMALL + TRAINING + short.format(2)), jobs=1)
 
 
 def test_adapters_need_a_start(tmp_path: Path) -> None:
