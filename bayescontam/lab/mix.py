@@ -138,10 +138,16 @@ def _check_spec(spec: LabSpec, folder: Path) -> None:
             f"spec '{printable(spec.name, 60)}': its values are not those of its text; make it with"
             " LabSpec.parse or load_lab"
         )
-    earlier = folder / SPEC
+    earlier, record = folder / SPEC, folder / RECORD
     if earlier.exists() and LabSpec.parse(read_text(earlier), str(earlier)).hash != spec.hash:
         raise UsageError(
             f"{printable(folder)}: holds the texts of another spec ({SPEC}); choose another folder"
+        )
+    # Else an edited file would pass for the spec by which models of this folder were trained.
+    if record.exists() and read_json(record).get("spec") != spec.hash:
+        raise UsageError(
+            f"{printable(folder)}: its {SPEC} was changed after the texts were made ({RECORD});"
+            " undo that, or choose another folder"
         )
 
 

@@ -160,13 +160,10 @@ def train_model(
     >>> len(base.losses), len(more.losses)
     (2, 3)
     """
-    settings = {
-        "epochs": epochs, "batch": batch, "rate": rate, "warmup": warmup,
-        "kl": kl, "lora": lora and lora.model_dump(), "seed": check_seed(seed), "device": device,
-        "texts": sha256(json.dumps(list(texts)).encode()),
-    }  # fmt: skip
-    if checkpoints:  # else left out: trainings of before this setting stay valid
-        settings |= {"checkpoints": True}
+    settings = training_settings(
+        texts, epochs=epochs, batch=batch, rate=rate, warmup=warmup, kl=kl, lora=lora, seed=seed,
+        checkpoints=checkpoints,
+    ) | {"device": device}  # fmt: skip
     _check(settings)
     make: Callable[[], tuple[Any, Any]]
     if start is not None:
@@ -196,6 +193,37 @@ def train_model(
             training.run(out, progress=progress)
         _remove_states(out, but=0)  # a kill may have come before
         return read_trained(out)
+
+
+def training_settings(
+    texts: Sequence[str],
+    *,
+    epochs: int,
+    batch: int,
+    rate: float,
+    warmup: int,
+    seed: int,
+    lora: Lora | None = None,
+    kl: float = 0.0,
+    checkpoints: bool = False,
+) -> dict[str, Any]:
+    """Return what a training depends on beside its start and device, as its folder records it."""
+    settings = {
+        "epochs": epochs, "batch": batch, "rate": rate, "warmup": warmup,
+        "kl": kl, "lora": lora and lora.model_dump(), "seed": check_seed(seed),
+        "texts": sha256(json.dumps(list(texts)).encode()),
+    }  # fmt: skip
+    # Left out where there are none: trainings of before this setting stay valid.
+    return settings | ({"checkpoints": True} if checkpoints else {})
+
+
+def other_settings(folder: Path, settings: Mapping[str, Any]) -> list[str]:
+    """Return the settings of the training in a folder that differ from some, each with its value.
+
+    What only the folder records is not compared, but for checkpoints.
+    """
+    found, names = read_json(folder / SETTINGS), dict.fromkeys([*settings, "checkpoints"])
+    return [f"{name} {found.get(name)}" for name in names if found.get(name) != settings.get(name)]
 
 
 def read_trained(folder: Path) -> Trained:
@@ -391,12 +419,9 @@ def _check(settings: Mapping[str, Any]) -> None:
 
 def _check_record(folder: Path, settings: Mapping[str, Any]) -> None:
     """Store the settings in a new folder, or refuse one of another training."""
-    path = folder / SETTINGS
-    if not path.exists():
-        write_json(path, settings)
-    found, names = read_json(path), dict.fromkeys([*settings, "checkpoints"])
-    other = [f"{name} {found.get(name)}" for name in names if found.get(name) != settings.get(name)]
-    if other:
+    if not (folder / SETTINGS).exists():
+        write_json(folder / SETTINGS, settings)
+    if other := other_settings(folder, settings):
         raise UsageError(
             f"{printable(folder)}: holds a training with other settings ({', '.join(other)});"
             " repeat these, or choose another folder"

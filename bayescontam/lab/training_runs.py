@@ -24,7 +24,15 @@ from bayescontam.lab.items import check_lengths, read_items
 from bayescontam.lab.mix import BASE, ITEMS, MODELS, RECORD, SPEC, TEXTS
 from bayescontam.lab.models import Shape, load_tokenizer
 from bayescontam.lab.tokenizers import fast_tokenizer, piece_tokenizer, word_tokenizer
-from bayescontam.lab.train import SETTINGS, is_finished, read_trained, steady, train_model
+from bayescontam.lab.train import (
+    SETTINGS,
+    is_finished,
+    other_settings,
+    read_trained,
+    steady,
+    train_model,
+    training_settings,
+)
 from bayescontam.parallel import run_tasks
 from bayescontam.specs.base import read_text
 from bayescontam.specs.lab import LabSpec
@@ -97,8 +105,8 @@ def train_lab(
     Raises
     ------
     UsageError
-        If the folder holds no lab, the device is not there, the model by name cannot be loaded,
-        or the engine cannot be used.
+        If the folder holds no lab, or models that were trained by another spec or on other texts,
+        the device is not there, the model by name cannot be loaded, or the engine cannot be used.
     DataError
         If a text is no training text, or an answer is longer than replies may be.
     MissingExtraError
@@ -124,7 +132,9 @@ def train_lab(
     make_worker = functools.partial(_make_worker, place, device, start)
     runs = list(lab_runs(spec))
     left = [run for run in runs if not is_finished(run_folder(place, run))]
-    _check_devices(place, [run for run in runs if run not in left], device)
+    finished = [run for run in runs if run not in left]
+    _check_devices(place, finished, device)
+    _check_settings(spec, place, finished)
     if left:
         models = place / MODELS
         with claimed_folder(models, "training", "models", lambda: True):
@@ -221,6 +231,29 @@ def _check_devices(folder: Path, runs: Sequence[Run], device: str) -> None:
             )
 
 
+def _check_settings(spec: LabSpec, folder: Path, runs: Sequence[Run]) -> None:
+    """Refuse to train twins of finished models by another spec, or beside other texts."""
+    for run in runs:
+        settings = training_settings(list(_texts(folder, run)), **_options(spec, run))
+        if other := other_settings(run_folder(folder, run), settings):
+            raise UsageError(
+                f"{printable(folder)}: {run.name} was trained with other settings"
+                f" ({', '.join(other)}) than {SPEC} and {TEXTS} have now; undo what was changed, or"
+                " mix into another folder"
+            )
+
+
+def _options(spec: LabSpec, run: Run) -> dict[str, Any]:
+    """Return how a training of a lab is done, as `train_model` takes it."""
+    own = spec.pretraining if run.mix == BASE else spec.training
+    assert own is not None
+    options: dict[str, Any] = own.model_dump(include={"epochs", "batch", "rate", "warmup"})
+    if run.mix != BASE:
+        options |= {"lora": spec.training.lora, "kl": spec.training.kl}
+        options |= {"checkpoints": spec.training.checkpoints}
+    return options | {"seed": int(stream(spec.seed, "lab training", run.base).integers(2**31))}
+
+
 def _make_worker(folder: Path, device: str, start: str) -> Callable[[Run], None]:
     """Return what does a training of a lab; `start` is the model by name, or its folder."""
     return functools.partial(_train, read_lab(folder), folder, device, start)
@@ -228,12 +261,7 @@ def _make_worker(folder: Path, device: str, start: str) -> Callable[[Run], None]
 
 def _train(spec: LabSpec, folder: Path, device: str, start: str, run: Run) -> None:
     """Do a training, or what is left of it."""
-    own = spec.pretraining if run.mix == BASE else spec.training
-    assert own is not None
-    options: dict[str, Any] = own.model_dump(include={"epochs", "batch", "rate", "warmup"})
-    if run.mix != BASE:
-        options |= {"lora": spec.training.lora, "kl": spec.training.kl}
-        options |= {"checkpoints": spec.training.checkpoints}
+    options = _options(spec, run)
     if run.mix != BASE and spec.pretraining is not None:
         base = run_folder(folder, Run(run.base, BASE))
         while not is_finished(base):  # by another worker, or the one that replaces it
@@ -247,10 +275,9 @@ def _train(spec: LabSpec, folder: Path, device: str, start: str, run: Run) -> No
         options |= {"shape": Shape(spec.model.layers, spec.model.width, spec.model.heads)}
     place = run_folder(folder, run)
     make_folder(place.parent)
-    seed = int(stream(spec.seed, "lab training", run.base).integers(2**31))
     texts = list(_texts(folder, run))
     try:
-        train_model(texts, place, **options, seed=seed, device=device)
+        train_model(texts, place, **options, device=device)
     except DataError as error:
         file = str(folder / TEXTS / f"{run.name}.jsonl")
         raise DataError(

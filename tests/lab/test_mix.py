@@ -290,6 +290,17 @@ def test_the_folder_of_another_spec_is_refused(mixed: Mixed, tmp_path: Path) -> 
         make_mixes(other, tmp_path / "file")
 
 
+def test_an_edited_spec_does_not_pass_for_that_of_the_folder(tmp_path: Path) -> None:
+    """Its models would be trained by two specs."""
+    made = make_mixes(LabSpec.parse(SPEC, "mine.toml"), tmp_path / "out")
+    edited = LabSpec.parse(SPEC.replace("bases = 2", "bases = 2\nepochs = 3"), "mine.toml")
+    (made.folder / "lab.toml").write_text(edited.text, encoding="utf-8")
+    before = content(made.folder)
+    with pytest.raises(UsageError, match=r"its lab\.toml was changed after the texts were made \("):
+        make_mixes(edited, made.folder)
+    assert content(made.folder) == before
+
+
 def test_a_spec_that_is_not_its_text_is_refused(tmp_path: Path) -> None:
     spec = LabSpec.parse(SPEC, "mine.toml")
     for changed in (spec.model_copy(update={"seed": 9}), LabSpec(**spec.model_dump())):

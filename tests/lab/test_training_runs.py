@@ -325,6 +325,28 @@ def test_twins_are_trained_on_one_device(lab: Path, tmp_path: Path) -> None:
         train_lab(tmp_path / "lab")
 
 
+def test_twins_are_trained_by_one_spec(lab: Path, tmp_path: Path) -> None:
+    shutil.copytree(lab, tmp_path / "lab")
+    path = tmp_path / "lab" / "lab.toml"
+    text = path.read_text().replace("epochs = 2", "epochs = 3")
+    assert text != path.read_text()
+    path.write_text(text)
+    known = tmp_path / "lab" / "lab.json"
+    known.write_text(json.dumps({"spec": LabSpec.parse(text, "lab.toml").hash}))
+    with pytest.raises(
+        UsageError, match=r"base-0/\w+ was trained with other settings \(epochs 2\)"
+    ):
+        train_lab(tmp_path / "lab")
+
+
+def test_twins_are_trained_on_the_texts_that_are_there(lab: Path, tmp_path: Path) -> None:
+    shutil.copytree(lab, tmp_path / "lab")
+    path = tmp_path / "lab" / "texts" / "base-1" / "clean.jsonl"
+    path.write_text(path.read_text().replace("Answer", "Reply"))
+    with pytest.raises(UsageError, match=r"base-1/clean was trained with other settings \(texts "):
+        train_lab(tmp_path / "lab")
+
+
 def test_a_gpu_that_is_not_there_is_named(untrained: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("needs a GPU to be absent")
