@@ -3,9 +3,10 @@
 import contextlib
 import json
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
+from fractions import Fraction
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -17,11 +18,13 @@ from bayescontam.duplicates.items import DuplicateError
 from bayescontam.duplicates.kinds import Code, kind_of
 from bayescontam.duplicates.programs import Program, check_tests, code_in_reply
 from bayescontam.errors import DataError, Fault, UsageError
+from bayescontam.lab.numbers import numbers_in
 from bayescontam.specs.lab import Answers
 from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.registry import load_recipe
 
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+_MARKS = re.compile("[*`]")
+"""Marks of emphasis and code in Markdown."""
 
 type Replies = Sequence[Sequence[str]]
 """Replies to each question."""
@@ -84,13 +87,13 @@ def grade_replies(replies: Replies, items: Sequence[Mapping[str, Any]], answers:
 
 
 def counted_answer(answer: str, answers: Answers) -> str:
-    """Return what of an answer counts: its last number, what the pattern finds, or all of it.
+    """Return what of an answer counts: its number, what the pattern finds, or all of it.
 
-    >>> counted_answer("3 + 4 = 7 .", Answers(grade="number"))
-    '7'
+    >>> counted_answer("It is 1,007 .", Answers(grade="number"))
+    '1007'
     """
     if answers.grade == "number":
-        return (_NUMBER.findall(answer) or [answer])[-1]
+        return next((number.text for number in numbers_in(answer)), answer)
     found = re.search(answers.pattern, answer) if answers.grade == "regex" else None
     return found[1] if found and found[1] else answer
 
@@ -120,33 +123,43 @@ def grade_exact(replies: Replies, answers: Sequence[str]) -> Grades:
 
 
 def grade_number(replies: Replies, answers: Sequence[str]) -> Grades:
-    """Count replies whose last number is that of the answer; see `grade_exact`.
+    """Count replies whose last number has the value of the answer's; see `numbers_in`.
 
     Parameters
     ----------
     replies : sequence of sequence of str
         Replies to each question, as from `generate`.
     answers : sequence of str
-        Right answer of each question, which has a number; its last one counts.
+        Right answer of each question, which has one number, or one fraction.
 
     Returns
     -------
     Grades
         Numbers of right and of wrong replies, shape (questions,) each.
 
+    Raises
+    ------
+    DataError
+        If an answer has no number, or several, of which none is known to be the answer.
+
     Examples
     --------
     >>> grade_number([["so 3 + 4 = 7 .", "none"]], ["7.0"]).right.tolist()
     [1]
     """
-    wanted = [_last_number(answer) for answer in answers]
-    faults = [
-        Fault("answers", f"'{printable(answers[row], 60)}' has no number", row + 1)
-        for row, number in enumerate(wanted)
-        if number is None
-    ]
+    wanted, faults = [], []
+    for row, answer in enumerate(answers, start=1):
+        own = [number.value for number in numbers_in(answer)]
+        wanted.append(own[-1] if own else None)
+        if len(own) != 1:
+            shown = f"'{printable(answer, 60)}'"
+            cause = f"{{}} has {f'{len(own):,} numbers' if own else 'no number'}; needed is one"
+            faults.append(
+                Fault("answers", cause.replace("{}", shown), row, cause=cause, value=shown)
+            )
     if faults:
-        raise DataError(faults)
+        advice = "Give the answer as one number, or grade by a pattern ('regex') that finds it."
+        raise DataError(faults, advice)
     return _grade(replies, wanted, _last_number)
 
 
@@ -161,8 +174,9 @@ def grade_regex(replies: Replies, answers: Sequence[str], pattern: str) -> Grade
         Right answer of each question, or a solution in which the pattern finds it.
     pattern : str
         Regular expression. Of its first match in a reply, the first group is held against the
-        answer as `grade_exact` does, but for asterisks around it and the spacing of JSON; a reply
-        without a match is wrong.
+        answer as `grade_exact` does, but for the marks of emphasis and code around it, and JSON
+        by its values. Where nothing matches, the reply without all such marks is searched; a
+        reply without a match is wrong.
 
     Returns
     -------
@@ -180,7 +194,7 @@ def grade_regex(replies: Replies, answers: Sequence[str], pattern: str) -> Grade
         raise UsageError(f"pattern: '{printable(pattern, 60)}' has no group for the answer")
 
     def read(text: str) -> str | None:
-        match = found.search(text)
+        match = found.search(text) or found.search(_MARKS.sub("", text))
         return _found(match[1] or "") if match else None
 
     # An answer that is empty would make every reply right in which the group is.
@@ -199,7 +213,8 @@ def grade_tests(
 
     Of a reply with code in fences the last block counts that defines the function under test;
     else all of it. Where the text of an item begins the program, as in HumanEval, a reply that
-    does not define the function continues it.
+    does not define the function continues it; one that does stands in its place, after what
+    precedes the function there.
 
     Parameters
     ----------
@@ -263,8 +278,18 @@ def grade_tests(
 def _program(reply: str, program: Program, beginning: str) -> str:
     """Return the program that a reply is, or that it is the end of."""
     code = code_in_reply(reply, program.function)
-    defined = re.search(rf"^\s*(async )?def {re.escape(program.function)}\b", code, re.MULTILINE)
-    return code if defined or not beginning else beginning + code
+    name = rf"(?:async\s+)?def\s+{re.escape(program.function)}\b"
+    if not beginning:
+        return code
+    if re.search(rf"^\s*{name}", code, re.MULTILINE):
+        # What stands before the function, such as imports and helpers, the reply may rely on.
+        before = re.search(rf"^(?:@.*\n)*{name}", beginning, re.MULTILINE)
+        return f"{beginning[: before.start()] if before else ''}\n{code}"
+    if code is reply:
+        return beginning + code
+    # Of fences, without its indentation: that of the function's body.
+    indents = re.findall(rf"^{name}.*\n(?:\s*\n)*([ \t]+)\S", beginning, re.MULTILINE)
+    return f"{beginning.rstrip()}\n{textwrap.indent(code, indents[-1] if indents else ' ' * 4)}"
 
 
 def _grade(replies: Replies, wanted: Sequence[object], read: Callable[[str], object]) -> Grades:
@@ -285,15 +310,22 @@ def _plain(text: str) -> str:
 
 
 def _found(text: str) -> str:
-    """Return what a pattern found, without emphasis, and JSON without the spacing of its writer."""
-    plain = _plain(text.strip().strip("*"))
-    if plain.startswith(("{", "[")):
-        with contextlib.suppress(ValueError):
-            return json.dumps(json.loads(plain), sort_keys=True)
-    return plain
+    """Return what a pattern found without marks around it and a full stop; JSON by its values."""
+    plain = " ".join(text.split())
+    inside = re.sub(r"^[\s*`]+|[\s*`.]+$", "", plain)
+    if inside.startswith(("{", "[")):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.dumps(json.loads(inside, parse_float=_json_number), sort_keys=True)
+    return inside or plain
 
 
-def _last_number(text: str) -> Decimal | None:
-    """Return the last number of a text."""
-    numbers = _NUMBER.findall(text)
-    return Decimal(numbers[-1].replace(",", "")) if numbers else None
+def _json_number(text: str) -> float | int:
+    """Return a number of JSON with decimals, as a whole number if it is one."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def _last_number(text: str) -> Fraction | None:
+    """Return the value of the last number of a text."""
+    values = [number.value for number in numbers_in(text)]
+    return values[-1] if values else None

@@ -11,10 +11,11 @@ from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.lab.grading import counted_answer
 from bayescontam.lab.items import questions_of, read_items
+from bayescontam.lab.numbers import NUMBER
 from bayescontam.lab.training_runs import read_lab
 from bayescontam.specs.lab import Answers
 
-_NUMBER = r"(-?\d[\d,]*(?:\.\d+)?)"
+_NUMBER = rf"((?<![A-Za-z\d)^_])-?{NUMBER})"
 
 
 def write_tasks(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> list[str]:
@@ -22,8 +23,10 @@ def write_tasks(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
 
     The tool then has any model of the lab answer: ``lm_eval --model hf --model_args
     pretrained=FOLDER --include_path OUT --tasks NAMES --log_samples --output_path LOGS``, and
-    `import_lm_eval` reads its logs. Replies are graded as in `answer_lab`, but the tool grades one
-    reply to each question: at temperature 0 the two agree.
+    `import_lm_eval` reads its logs. The tool grades one reply to each question, by its own
+    comparison of texts: it finds numbers, or what the pattern finds, much as `answer_lab` does, but
+    takes 7.00 or 07 for another answer than 7, and does not look past emphasis within a match. At
+    temperature 0 the two agree on replies that spell the answer as the item does.
 
     Parameters
     ----------

@@ -40,6 +40,42 @@ def test_the_last_number_counts() -> None:
         grade_number(REPLIES, ["7", "none"])
 
 
+def test_numbers_count_by_their_value() -> None:
+    replies = [["−5", "- 5", "5"], ["0.5", ".5", "\\frac{1}{2}", "3/2"], ["5 m2", "10-7"]]
+    assert counts(grade_number(replies, ["-5", "1/2", "5"])) == [[2, 3, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [("12:30", "has 2 numbers"), ("2024-05-12", "has 3 numbers"), ("B12", "has no number")],
+)
+def test_an_answer_is_one_number(answer: str, problem: str) -> None:
+    with pytest.raises(DataError, match=f"answers: row 2: '{answer}' {problem}; needed is one"):
+        grade_number([["7"], ["30"]], ["7", answer])
+
+
+def test_emphasis_and_code_marks_do_not_count() -> None:
+    right = [
+        "ANSWER: B",
+        "**ANSWER:** B",
+        "ANSWER: `B`",
+        "ANSWER: **B**.",
+        "*ANSWER*: B",
+        "ANSWER: B.**",
+    ]
+    wrong = ["ANSWER: **C**", "ANSWER:", "ANSWER: ..."]
+    found = grade_regex([right + wrong], ["B"], "ANSWER: (.+)")
+    assert counts(found) == [[len(right)], [len(wrong)]]
+    # What is searched first is the reply as it is.
+    assert grade_regex([["f: a * b", "f: a b"]], ["a * b"], "f: (.+)").right.tolist() == [1]
+
+
+def test_json_counts_by_its_values() -> None:
+    replies = ['{"a": 1.0}', '`{"a":1}`.', '{"a": true}', '{"a": 1.5}', "[" * 100_000]
+    found = grade_regex([replies], ['{"a": 1}'], "(?s)(.+)")
+    assert counts(found) == [[2], [3]]
+
+
 def test_a_pattern_finds_the_answer() -> None:
     replies = [["A is (B).", "(A) or (B)", "B", "(b)"], ["( C. )", "(C) (D)", "()", ""]]
     assert counts(grade_regex(replies, ["B", "C"], r"\((.*?)\)")) == [[1, 2], [3, 2]]
@@ -111,6 +147,33 @@ def test_replies_continue_a_beginning_or_begin_anew(sandbox: None) -> None:
     ]  # fmt: skip
     found = grade_replies(replies, items, Answers(grade="tests"))
     assert counts(found) == [[2, 1, 1], [2, 1, 1]]
+
+
+BEGINNING = '''import math
+from typing import List
+
+def total(xs: List[int]) -> int:
+    return sum(xs)
+
+def mean(xs: List[int]) -> float:
+    """ Return the mean. """
+'''
+MEAN: dict[str, Any] = {
+    "task_id": "h/2", "prompt": BEGINNING, "entry_point": "mean",
+    "canonical_solution": "    return total(xs) / len(xs)\n",
+    "test": "def check(mean):\n    assert mean([1, 3]) == 2\n    assert total([1]) == 1\n",
+}  # fmt: skip
+
+
+def test_what_precedes_a_function_is_there_where_it_is_written_anew(sandbox: None) -> None:
+    anew = "def mean(xs: List[int]) -> float:\n    return total(xs) / len(xs)\n"
+    replies = [
+        anew, f"```python\n{anew}```", "```\n    return total(xs) / len(xs)\n```",
+        "```\nif xs:\n    return total(xs) / len(xs)\n```", "    return math.fsum(xs) / len(xs)",
+        "return 2", "```\nreturn 3\n```", anew.replace("/", "*"),
+    ]  # fmt: skip
+    found = grade_tests([replies], [MEAN], load_recipe("humaneval"))
+    assert counts(found) == [[5], [3]]
 
 
 def test_what_cannot_be_run_is_named(sandbox: None) -> None:

@@ -99,6 +99,26 @@ def test_a_task_has_the_settings_of_the_lab(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("reply", "number"),
+    [
+        ("it is -2 .", "-2"),
+        ("10-7", "7"),
+        ("5 m2", "5"),
+        ("1,000.5!", "1,000.5"),
+        ("so 1/2", "1/2"),
+    ],
+)
+def test_the_pattern_of_a_task_finds_the_last_number(
+    tmp_path: Path, reply: str, number: str
+) -> None:
+    lab = mixed(tmp_path / "lab", 'grade = "number"')
+    write_tasks(lab, tmp_path / "tasks")
+    task = json.loads((tmp_path / "tasks" / "clock.yaml").read_text())
+    [found, _] = task["filter_list"][0]["filter"]
+    assert re.findall(found["regex_pattern"], reply)[found["group_select"]] == number
+
+
 def test_what_is_no_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="holds no texts of a lab"):
         write_tasks(tmp_path, tmp_path / "tasks")
