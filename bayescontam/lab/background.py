@@ -158,6 +158,12 @@ def draw_documents(
         listed = ", ".join(f"{number:,} × {reason}" for reason, number in unreadable.most_common())
         notes.append(f"background: {unreadable.total():,} records are no documents: {listed}")
     pool = near.drawn(min(wanted.pool, count - wanted.count))
+    if wanted.bases > 1 and wanted.bases * wanted.count > (free := count - len(pool)):
+        notes.append(
+            f"background: {wanted.bases:,} bases × {wanted.count:,} documents are more than the"
+            f" {free:,} there are for them: about {100 * wanted.count / free:.0f} % of those of a"
+            " base are in each other base too, so that bases differ less than with more background"
+        )
     held = {number for number, _ in pool}
     texts = [
         [text for number, text in lottery.drawn(size) if number not in held][: wanted.count]

@@ -167,24 +167,46 @@ def read_rows(path: str, own: Benchmark, notes: list[str], *, near: bool = False
     return passed
 
 
-def read_traces(path: str, own: Benchmark) -> Traces:
-    """Return solutions by item and duplicate; those of items themselves have no duplicate."""
-    known = {parent.name for parent in own.parents}
+def solved_hash(own: Benchmark, parent: Parent, row: Row | None = None) -> str:
+    """Return the hash of what a trace solves: question and answer of an item, or of a duplicate."""
+    return sha256(f"{own.question(parent, row)}\0{own.answer(parent, row)}".encode())
+
+
+def read_traces(path: str, own: Benchmark, made: Sequence[Row], notes: list[str]) -> Traces:
+    """Return solutions by item and duplicate; those of items themselves have no duplicate.
+
+    Each is of an item or of one of the duplicates `made`, as these are now where its row has
+    their hash.
+    """
+    parents = {parent.name: parent for parent in own.parents}
+    rows = {(str(row["item"]), str(row["duplicate"])): row for row in made}
     found: Traces = {}
-    faults = []
+    faults, spare = [], 0
     for at, row in enumerate(_objects(path), 1):
         item, text = row.get("item"), row.get("text")
-        key = (str(item), str(row.get("duplicate") or ""))
+        name, duplicate = key = (str(item), str(row.get("duplicate") or ""))
         if not isinstance(text, str) or not text.strip():
             faults.append(Fault(path, "is no text; a trace is one", at, "text"))
-        elif key[0] not in known:
-            shown = f"'{printable(key[0], 60)}'"
-            problem = f"got {shown}, which {Path(own.path).name} lacks"
+        elif name not in parents:
+            problem = f"got '{printable(name, 60)}', which {Path(own.path).name} lacks"
             faults.append(Fault(path, problem, at, "item"))
+        elif duplicate and not made:
+            spare += 1
+        elif duplicate and key not in rows:
+            cause = "got {}, which is no duplicate of its item that this lab reads"
+            shown = f"'{printable(duplicate, 60)}'"
+            faults.append(Fault(path, cause.replace("{}", shown), at, "duplicate", cause, shown))
+        elif row.get("solved_sha256", of := solved_hash(own, parents[name], rows.get(key))) != of:
+            problem = "what it solves has another question or answer now"
+            faults.append(Fault(path, problem, at, "solved_sha256"))
         elif found.setdefault(key, text) != text:
             faults.append(Fault(path, "has a trace in an earlier row", at, "item"))
-    if faults or not found:
-        raise DataError(faults or [Fault(path, "holds no trace")])
+    if faults or not (found or spare):
+        advice = "Write them anew: bayescontam lab traces." if faults else ""
+        raise DataError(faults or [Fault(path, "holds no trace")], advice)
+    if spare:
+        name = printable(Path(path).name, 60)
+        notes.append(f"{name}: {spare:,} traces are of duplicates, which this lab does not read")
     return found
 
 

@@ -22,7 +22,7 @@ from bayescontam.lab.benchmarks import (
     refuse_shared,
 )
 from bayescontam.lab.near import NEAR, nearest_texts, pool_size
-from bayescontam.lab.sources import LabItem, halves, seen_items
+from bayescontam.lab.sources import LabItem, check_answers, halves, seen_items
 from bayescontam.scan.sources import expanded
 from bayescontam.specs.corpus import Embedding
 from bayescontam.specs.lab import Files, LabSpec, Mix
@@ -94,25 +94,28 @@ class FileSource:
         self.items: Sequence[LabItem] = self._place(controls)
         seen = {item.name for item in seen_items(self.items)}
         self._seen = [parent for parent in self._own.parents if parent.name in seen]
-        self._traces: Traces = {}
-        if paths["traces"]:
-            self._traces = read_traces(paths["traces"], self._own)
-            self._note_lacking()
         read_own = partial(read_rows, own=self._own, notes=self.notes)
         made = read_own(paths["duplicates"]) if paths["duplicates"] else []
+        self._traces: Traces = {}
+        if paths["traces"]:
+            self._traces = read_traces(paths["traces"], self._own, made, self.notes)
         near = read_own(paths["near"], near=True) if paths["near"] else []
         copies = max((mix.copies for mix in spec.mixes if mix.kind == NEAR), default=0)
         finder = ItemFinder(self._wordings(controls, made))
         drawn = self._draw(files, finder, 0 if near else copies * len(seen), progress)
         self._background, self.notes = drawn.texts, [*self.notes, *drawn.notes]
         self._exact = [[self._planted(parent)] for parent in self._seen]
+        for mix in spec.mixes:
+            if mix.kind == "exact":
+                self._note_lacking(mix.name, [(parent.name, "") for parent in self._seen])
         self._semantic = {
             mix.name: self._of_mix(mix, made) for mix in spec.mixes if mix.kind == "semantic"
         }
         self._near: list[list[str]] = []
         if copies and near:
             _refuse_found(paths["near"], near, finder)
-            self._near = self._in_turn(NEAR, paths["near"], near, copies)
+            used = self._in_turn(NEAR, paths["near"], near, copies)
+            self._near = [[row["text"] for row in own] for own in used]
         elif copies:
             questions, embedding = (
                 [*map(self._own.question, self._seen)],
@@ -144,9 +147,18 @@ class FileSource:
         parents = self._own.parents
         placed = zip(parents, halves(self._spec, len(parents)), strict=True)
         items = [self._own.item(parent, half, tested=tested) for parent, half in placed]
+        self._check_answers(items, self._own)
         if controls:
-            items += [controls.item(each, "control", tested=tested) for each in controls.parents]
+            more = [controls.item(each, "control", tested=tested) for each in controls.parents]
+            self._check_answers(more, controls)
+            items += more
         return items
+
+    def _check_answers(self, items: Sequence[LabItem], benchmark: Benchmark) -> None:
+        """Refuse answers that are graded wrong; where there are traces, these have their form."""
+        answers = self._spec.answers
+        if answers.grade != "regex" or not self.paths["traces"]:
+            check_answers(items, answers, benchmark.path)
 
     def _draw(self, files: Files, finder: ItemFinder, near: int, progress: bool) -> Drawn:
         """Return the background of each base, and the pool of near texts."""
@@ -164,11 +176,13 @@ class FileSource:
         trace = self._traces.get((parent.name, str(row["duplicate"]) if row else ""), "")
         return self._own.planted(parent, row, trace)
 
-    def _note_lacking(self) -> None:
-        """Note which exposed items have no trace."""
-        if lacking := [each.name for each in self._seen if (each.name, "") not in self._traces]:
+    def _note_lacking(self, mix: str, held: Sequence[tuple[str, str]]) -> None:
+        """Note what a mix holds, by item and duplicate, that has no trace though others have."""
+        lacking = [duplicate or item for item, duplicate in held
+                   if (item, duplicate) not in self._traces]  # fmt: skip
+        if self._traces and lacking:
             self.notes.append(
-                f"{len(lacking):,} of {len(self._seen):,} exposed items have no trace, and stand"
+                f"mix '{mix}': {len(lacking):,} of {len(held):,} texts have no trace, and stand"
                 f" there with their own answers: {join_list(lacking, 3)}"
             )
 
@@ -188,26 +202,28 @@ class FileSource:
                 counts[key := (row["item"], row["level"])] += 1
                 ordered.append((counts[key], wanted.index(row["level"]), row))
         rows = [row for *_, row in sorted(ordered, key=lambda entry: entry[:2])]
-        return self._in_turn(mix.name, self.paths["duplicates"], rows, mix.copies)
+        used = self._in_turn(mix.name, self.paths["duplicates"], rows, mix.copies)
+        held = [(row["item"], str(row["duplicate"])) for own in used for row in own]
+        self._note_lacking(mix.name, held)
+        pairs = zip(self._seen, used, strict=True)
+        return [[self._planted(parent, row) for row in own] for parent, own in pairs]
 
-    def _in_turn(self, mix: str, path: str, rows: Sequence[Row], copies: int) -> list[list[str]]:
-        """Return the texts of each exposed item, which has at least one."""
-        by_item: dict[str, list[str]] = {parent.name: [] for parent in self._seen}
-        parents = {parent.name: parent for parent in self._seen}
+    def _in_turn(self, mix: str, path: str, rows: Sequence[Row], copies: int) -> list[list[Row]]:
+        """Return the rows of each exposed item, at least one and at most as many as its copies."""
+        by_item: dict[str, list[Row]] = {parent.name: [] for parent in self._seen}
         for row in rows:
-            if (own := by_item.get(row["item"])) is not None:
-                is_near = row.get("kind") == NEAR
-                own.append(row["text"] if is_near else self._planted(parents[row["item"]], row))
-        if lacking := [name for name, texts in by_item.items() if not texts]:
+            if row["item"] in by_item:
+                by_item[row["item"]].append(row)
+        if lacking := [name for name, own in by_item.items() if not own]:
             problem = f"mix '{mix}' exposes {join_list(lacking)}, of which there is no text here"
             advice = "Make more, or expose the first items of the benchmark: halves = 'first'."
             raise DataError([Fault(path, problem)], advice)
-        if few := [name for name, texts in by_item.items() if len(texts) < copies]:
+        if few := [name for name, own in by_item.items() if len(own) < copies]:
             self.notes.append(
                 f"mix '{mix}': {len(few):,} of {len(by_item):,} exposed items have fewer than"
                 f" {copies:,} texts, which stand there repeatedly: {join_list(few, 3)}"
             )
-        return [*by_item.values()]
+        return [own[:copies] for own in by_item.values()]
 
     def _wordings(self, controls: Benchmark | None, made: Sequence[Row]) -> dict[str, str]:
         """Return what no document may hold, by what messages call it."""

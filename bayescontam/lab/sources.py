@@ -6,11 +6,13 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from bayescontam._random import stream
-from bayescontam.errors import UsageError
+from bayescontam._text import printable
+from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.lab import arithmetic
+from bayescontam.lab.grading import grade_replies
 from bayescontam.lab.near import nearest_texts, pool_size
 from bayescontam.specs.corpus import Embedding
-from bayescontam.specs.lab import Arithmetic, LabSpec, Mix
+from bayescontam.specs.lab import Answers, Arithmetic, LabSpec, Mix
 
 Half = Literal["seen", "unseen", "control"]
 """Items with duplicates in some mix, others of the benchmark, and those of the controls."""
@@ -72,6 +74,31 @@ def seen_items(items: Sequence[LabItem]) -> list[LabItem]:
     return [item for item in items if item.half == "seen"]
 
 
+def check_answers(items: Sequence[LabItem], answers: Answers, file: str) -> None:
+    """Refuse items that cannot be graded, or whose own answers are graded wrong."""
+    if answers.grade == "exact":
+        return  # an answer is itself
+    names = [f"item '{printable(item.name, 60)}'" for item in items]
+    graded = [{"answer": item.answer, **item.more} for item in items]
+    try:
+        right = grade_replies([[item.answer] for item in items], graded, answers).right
+    except DataError as error:
+        faults = [
+            Fault(file, f"{names[fault.row - 1]}: {fault.problem}" if fault.row else fault.problem)
+            for fault in error.faults
+        ]
+        raise DataError(faults, error.advice) from error
+    problem = f"answers.grade = '{answers.grade}' takes its own answer for wrong: "
+    faults = [
+        Fault(file, f"{name}: {problem}'{printable(item.answer, 60)}'")
+        for name, item, count in zip(names, items, right, strict=True)
+        if not count
+    ]
+    if faults:
+        advice = "Give answers the form that is right (files.answer), or change grade or pattern."
+        raise DataError(faults, advice)
+
+
 class MadeSource:
     """Texts and items of the small world of arithmetic."""
 
@@ -93,6 +120,7 @@ class MadeSource:
             )
             for row, half in placed
         ]  # fmt: skip
+        check_answers(self.items, spec.answers, spec.source)
         problems = [arithmetic.problem_of(row) for row, _ in placed]
         self._keys = {problem.key for problem in problems}
         self._seen = [

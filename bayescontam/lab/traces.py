@@ -21,7 +21,7 @@ from bayescontam.duplicates.writing import Prompt
 from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, call_all
 from bayescontam.errors import TaskError, UsageError
 from bayescontam.evidence.llm import answer_cache
-from bayescontam.lab.benchmarks import Benchmark, Row, read_rows
+from bayescontam.lab.benchmarks import Benchmark, Row, read_rows, solved_hash
 from bayescontam.lab.files import Given, Paths, recipe_path
 from bayescontam.lab.grading import grade_replies
 from bayescontam.lab.sources import halves
@@ -57,7 +57,8 @@ class Traces:
     Attributes
     ----------
     rows : list of dict
-        ``benchmark, item, duplicate`` (empty for the item itself), ``text`` and ``model``.
+        ``benchmark, item, duplicate`` (empty for the item itself), ``text``, ``model``, and the
+        hash ``solved_sha256`` of the question and answer, by which a lab recognises them.
     failures : pandas.DataFrame
         Columns ``what`` (``"trace"``, or ``"attempt"``: a reply that was refused, whether or not a
         later one was accepted), ``reason``, ``count``, ``first`` and ``detail``.
@@ -81,6 +82,7 @@ class _Task:
     duplicate: str
     text: str
     graded: Row  # as the grades of replies read items
+    solved: str  # hash of question and answer
 
     @property
     def key(self) -> tuple[str, str]:
@@ -184,7 +186,7 @@ def write_traces(
     )  # fmt: skip
     rows = [
         {"benchmark": own.name, "item": task.item, "duplicate": task.duplicate,
-         "text": teacher.solved[task.key], "model": endpoint.model}
+         "text": teacher.solved[task.key], "model": endpoint.model, "solved_sha256": task.solved}
         for task in tasks if task.key in teacher.solved
     ]  # fmt: skip
     failures = counted(teacher.failed)
@@ -208,26 +210,27 @@ def _tasks(
     tested = spec.answers.grade == "tests"
     tasks = []
     if any(mix.kind == "exact" for mix in spec.mixes):
-        tasks += [
-            _Task(name, "", own.question(parent), _graded(own, parent, None, tested))
-            for name, parent in seen.items()
-        ]
+        tasks += [_task(own, parent, None, tested) for parent in seen.values()]
     semantic = [mix for mix in spec.mixes if mix.kind == "semantic"]
     if semantic:
         wanted = {level for mix in semantic for level in mix.levels}
         every = any(not mix.levels for mix in semantic)
         for row in read_rows(paths["duplicates"], own, notes):
             if row["item"] in seen and (every or row["level"] in wanted):
-                parent = seen[row["item"]]
-                graded = _graded(own, parent, row, tested)
-                question = own.question(parent, row)
-                tasks.append(_Task(row["item"], str(row["duplicate"]), question, graded))
+                tasks.append(_task(own, seen[row["item"]], row, tested))
     if not tasks:
         raise UsageError(
             f"spec '{printable(spec.name, 60)}': no mix holds items or duplicates of them, which a"
             " teacher could solve"
         )
     return own, tasks
+
+
+def _task(own: Benchmark, parent: Parent, row: Row | None, tested: bool) -> _Task:
+    """Return an item, or a duplicate of it, as it is solved."""
+    duplicate = "" if row is None else str(row["duplicate"])
+    question, graded = own.question(parent, row), _graded(own, parent, row, tested)
+    return _Task(parent.name, duplicate, question, graded, solved_hash(own, parent, row))
 
 
 def _graded(own: Benchmark, parent: Parent, row: Row | None, tested: bool) -> Row:

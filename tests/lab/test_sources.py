@@ -190,11 +190,91 @@ def test_traces_stand_in_place_of_answers(files: Path) -> None:
         f"Way a1: {start}\nAs the twin.", f"Way a2: {start}\nin month 0",
         f"Way b1: {start}\nin month 0",
     }  # fmt: skip
-    assert made.notes == ()
-    fewer = mix(files, spec, "fewer", traces=write_lines(files / "few.jsonl", rows[1:]))
-    assert fewer.notes == (
-        "1 of 4 exposed items have no trace, and stand there with their own answers: 'q0'",
+    lacking = "texts have no trace, and stand there with their own answers: "
+    semantic = (
+        f"mix 'semantic-3': 11 of 12 {lacking}'q0/b/1', 'q0/a/2', 'q1/a/1' and 8 more",
+        f"mix 'other-1': 4 of 4 {lacking}'q0/b/1', 'q1/b/1', 'q2/b/1' and 1 more",
     )
+    assert made.notes[1:] == semantic  # after that on the background
+    fewer = mix(files, spec, "fewer", traces=write_lines(files / "few.jsonl", rows[1:]))
+    assert fewer.notes[1:] == (f"mix 'exact-2': 1 of 4 {lacking}'q0'", *semantic)
+
+
+def hashed(question: str, answer: str) -> str:
+    return hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()
+
+
+def test_traces_of_texts_that_changed_are_refused(files: Path) -> None:
+    first, other = item(0), MADE[0]
+    rows = [
+        {"item": "q0", "text": "So.", "solved_sha256": hashed(first["input"], first["output"])},
+        {"item": "q0", "text": "Thus.", "duplicate": "q0/a/1",
+         "solved_sha256": hashed(other["text"], other["answer"])},
+    ]  # fmt: skip
+    traces = write_lines(files / "traces.jsonl", rows)
+    mix(files, traces=traces)
+    write_lines(files / "made.jsonl", [MADE[0] | {"text": "When does he trim?"}, *MADE[1:]])
+    message = "row 2: solved_sha256: what it solves has another question or answer now\nWrite them"
+    with pytest.raises(DataError, match=message):
+        mix(files, out="other", traces=traces)
+    write_lines(files / "made.jsonl", [MADE[0] | {"answer": "in May"}, *MADE[1:]])
+    with pytest.raises(DataError, match=message):
+        mix(files, out="other", traces=traces)
+    write_lines(files / "made.jsonl", MADE)
+    write_lines(files / "quiz.jsonl", [first | {"output": "in May"}, *map(item, range(1, COUNT))])
+    with pytest.raises(DataError, match="row 1: solved_sha256: what it solves"):
+        mix(files, out="other", traces=traces)
+
+
+def test_traces_of_duplicates_that_no_mix_reads_are_noted(files: Path) -> None:
+    spec = "\n".join(line for line in SPEC.splitlines() if "semantic" not in line)
+    spec = spec.replace('duplicates = "made.jsonl"', "")
+    rows = [{"item": f"q{at}", "text": "So."} for at in range(COUNT)]
+    rows.append({"item": "q0", "text": "So.", "duplicate": "q0/a/1"})
+    notes = mix(files, spec, traces=write_lines(files / "traces.jsonl", rows)).notes
+    assert "traces.jsonl: 1 traces are of duplicates, which this lab does not read" in notes
+
+
+def test_bases_that_share_background_are_noted(files: Path) -> None:
+    spec = "\n".join(line for line in SPEC.splitlines() if '"near' not in line)
+    assert mix(files, spec).notes == ()  # 2 bases × 95 of 200
+    spec = spec.replace("bases = 2", "bases = 3")
+    [note] = mix(files, spec, "out-3").notes
+    assert note.startswith(
+        "background: 3 bases × 95 documents are more than the 200 there are for them: about 48 % of"
+    )
+    texts = texts_of(mix(files, spec, "out-3"))
+    names = ("clean", "again", "base")
+    one, two = ({row["text"] for name in names for row in texts[at, name]} for at in (0, 1))
+    assert 25 < len(one & two) < 65
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ('[answers]\ngrade = "number"', r"quiz\.jsonl: item 'q0': 'at 12:30' has 2 numbers"),
+        ('[answers]\ngrade = "regex"\npattern = "ANSWER: (.+)"',
+         r"quiz\.jsonl: item 'q0': answers\.grade = 'regex' takes its own answer for wrong: 'at"),
+    ],
+)  # fmt: skip
+def test_answers_that_are_graded_wrong_are_refused(files: Path, block: str, problem: str) -> None:
+    write_lines(files / "quiz.jsonl", [item(0) | {"output": "at 12:30"}, *map(item, range(1, 8))])
+    with pytest.raises(DataError, match=problem):
+        mix(files, f"{SPEC}{block}\n")
+    assert not (files / "out").exists()
+    form = SPEC + 'answer = "ANSWER: $answer"\n'
+    if "regex" in block:
+        mix(files, f"{form}{block}\n")
+
+
+def test_made_answers_are_graded_too(tmp_path: Path) -> None:
+    text = load_lab("smoke").text.replace(
+        "[answers]", '[answers]\ngrade = "regex"\npattern = "#(.)"'
+    )
+    with pytest.raises(
+        DataError, match=r"lab\.toml: item 'sums-\d+': answers\.grade = 'regex' takes"
+    ):
+        make_mixes(LabSpec.parse(text, "lab.toml"), tmp_path / "out")
 
 
 def test_given_near_texts_stand_in_place_of_background(files: Path) -> None:
@@ -252,8 +332,11 @@ def test_a_program_has_what_its_tests_need(files: Path) -> None:
     assert (row["recipe"], row["record"]["code"]) == ("mbpp", tasks[2]["code"])
     assert row["record"]["test_list"].strip() == "assert plus(1) == 3"
     assert row["between"] == "\n"
-    [note] = made.notes
+    note, _ = made.notes  # the other one is on the background
     assert note.startswith("tasks: 1 records are no items: 'its own solution is faulty:")
+    form = spec + 'answer = "So: $answer"\n[answers]\ngrade = "tests"\n'
+    with pytest.raises(DataError, match=r"tasks\.jsonl: item '0': answers\.grade = 'tests' takes"):
+        mix(files, form, "form")
     quiz = spec.replace("tasks.jsonl", "quiz.jsonl").replace('"mbpp"', '"paraphrase"')
     with pytest.raises(UsageError, match="recipe 'paraphrase': is for no programs, which answers"):
         mix(files, quiz + '\n[answers]\ngrade = "tests"\n', "other")
@@ -430,11 +513,14 @@ TRACE = {"item": "q1", "text": "So."}
     [
         ([TRACE, {"item": "q1"}], "row 2: text: is no text; a trace is one"),
         ([TRACE, {"item": "x1", "text": "a"}], r"row 2: item: got 'x1', which quiz\.jsonl lacks"),
+        ([TRACE, TRACE | {"duplicate": "q1/c/9"}],
+         "row 2: duplicate: got 'q1/c/9', which is no duplicate of its item that this lab reads"),
+        ([TRACE | {"duplicate": "q2/a/1"}], "row 1: duplicate: got 'q2/a/1', which is no dupl"),
         ([TRACE, TRACE | {"text": "a"}], "row 2: item: has a trace in an earlier row"),
         ([], "holds no trace"),
         ([TRACE, ["a"]], r"line 2: .*allowed is"),
     ],
-)
+)  # fmt: skip
 def test_faults_of_traces_are_named(files: Path, rows: list[Any], problem: str) -> None:
     with pytest.raises(DataError, match=r"traces\.jsonl: " + problem):
         mix(files, traces=write_lines(files / "traces.jsonl", rows))

@@ -92,6 +92,7 @@ def test_right_solutions_are_written_as_a_lab_reads_them(files: Path, server: Se
     assert made.rows[4] == {
         "benchmark": "sums", "item": "s1", "duplicate": "s1/a/1", "model": "teacher",
         "text": "Of 1 and 3.\nAnswer: 4.",
+        "solved_sha256": hashlib.sha256(b"In way a: add 3 to 1, please.\0004").hexdigest(),
     }  # fmt: skip
     assert made.failures.empty
     assert made.left == 0
