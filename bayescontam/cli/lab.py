@@ -140,8 +140,8 @@ def _account(spec: "LabSpec") -> Iterator[str]:
             exposed = level_text(spec.exposed)
             yield f"{mix.name}: {mix.copies:,} {kind} of each exposed item ({exposed} of all)."
     yield (
-        f"Answers: {answers.k:,} to each item at temperature {answers.temperature:g}, graded by"
-        f" '{answers.grade}'."
+        f"Answers: {answers.replies:,} to each item at temperature {answers.temperature:g},"
+        f" graded by '{answers.grade}'."
     )
 
 

@@ -38,7 +38,9 @@ COLUMNS = (
 """Columns of the responses."""
 CHECKPOINT_COLUMNS = ("checkpoint", "run")
 """Further ones of a lab with checkpoints, as fits read them: the epoch, and the mix."""
-_KEY = b"bayescontam"
+_KEY, _DEVICE = b"bayescontam", b"bayescontam.device"
+_FORMAT = 2
+"""To be raised when answers of before must not stand beside those of now."""
 _HALF_WRITTEN = (".*.????????.part", "base-*/.*.????????.part")
 
 
@@ -67,10 +69,10 @@ def answer_lab(
     """Have every trained model of a lab answer all items, and grade the replies.
 
     Each model gets the items of the benchmark and of the control, as often and at the temperature
-    that the lab's spec states. Its answers are stored whole or not at all: the same call resumes
-    after a kill, and ends with the same rows. Models whose training is not finished are left for
-    a later call. Of a lab with checkpoints the models after each epoch answer, all in the same
-    way.
+    that the lab's spec states, at temperature 0 once. Its answers are stored whole or not at all:
+    the same call resumes after a kill, and ends with the same rows. Models whose training is not
+    finished are left for a later call. Of a lab with checkpoints the models after each epoch
+    answer, all in the same way.
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def answer_lab(
     Raises
     ------
     UsageError
-        If the folder is of no lab, or no model is trained.
+        If the folder is of no lab, no model is trained, or others have answered on another device.
     DataError
         If a model does not know the words of an item, or an item cannot be graded.
 
@@ -129,6 +131,8 @@ def answer_lab(
         for parent in dict.fromkeys(task.answers.parent for task in tasks):
             make_folder(parent)
         todo = {task.name: task for task in tasks if not _is_done(task)}
+        if todo:
+            _check_devices(lab, [task for task in tasks if task.name not in todo], device)
         make = partial(_make_worker, str(lab), device)
         running = run_tasks(make, todo, engine=engine, jobs=jobs, address=address, gpus=gpus)
         with (
@@ -157,7 +161,8 @@ def _tasks(lab: Path, spec: LabSpec) -> list[_Task]:
                 early = epoch is not None and epoch < spec.training.epochs
                 name = f"{run.name}@{epoch}" if early else run.name
                 at = model / EPOCHS / str(epoch) if early else model
-                depends = f"{spec.hash} {items} {sha256(settings)}{f' {epoch}' if early else ''}"
+                depends = f"{_FORMAT} {spec.hash} {items} {sha256(settings)}"
+                depends += f" {epoch}" if early else ""
                 path, key = lab / ANSWERS / f"{name}.parquet", sha256(depends.encode())
                 found.append(_Task(run, name, epoch, at, path, key))
     return found
@@ -170,11 +175,26 @@ def _epochs(spec: LabSpec) -> Sequence[int | None]:
 
 def _is_done(task: _Task) -> bool:
     """Return whether there are answers of this very training."""
+    return _metadata(task).get(_KEY) == task.key.encode()
+
+
+def _metadata(task: _Task) -> dict[bytes, bytes]:
+    """Return what stored answers depend on; nothing where there are none."""
     try:
-        metadata = pq.read_schema(task.answers).metadata or {}
+        return dict(pq.read_schema(task.answers).metadata or {})
     except (OSError, pa.ArrowInvalid):  # none, or cut off when the machine stopped
-        return False
-    return bool(metadata.get(_KEY) == task.key.encode())
+        return {}
+
+
+def _check_devices(lab: Path, tasks: Sequence[_Task], device: str) -> None:
+    """Refuse to have twins of models that have answered answer elsewhere, as training does."""
+    for task in tasks:
+        known = _metadata(task).get(_DEVICE, b"").decode()
+        if known.partition(":")[0] != device.partition(":")[0]:
+            raise UsageError(
+                f"{printable(lab)}: {task.name} answered on '{printable(known, 40)}', and this is"
+                f" '{printable(device, 40)}'; repeat that, or remove {printable(lab / ANSWERS)}"
+            )
 
 
 def _make_worker(folder: str, device: str) -> Callable[[_Task], int]:
@@ -184,7 +204,7 @@ def _make_worker(folder: str, device: str) -> Callable[[_Task], int]:
 
     def work(task: _Task) -> int:
         try:
-            _write(task, _answers(task, spec, items, device))
+            _write(task, _answers(task, spec, items, device), device)
         except DataError as error:  # of a row of the items
             faults = [
                 replace(fault, file=str(lab / ITEMS), column=fault.file) for fault in error.faults
@@ -212,7 +232,7 @@ def _answers(
     # table of responses claims.
     seed = int(stream(spec.seed, "lab replies", task.name).integers(2**31))
     replies = generate(
-        loaded, questions, k=settings.k, temperature=settings.temperature, seed=seed,
+        loaded, questions, k=settings.replies, temperature=settings.temperature, seed=seed,
         longest=settings.longest, device=device,
     )  # fmt: skip
     right, wrong = grade_replies(replies, items, settings)
@@ -227,10 +247,11 @@ def _answers(
     )  # fmt: skip
 
 
-def _write(task: _Task, table: pd.DataFrame) -> None:
+def _write(task: _Task, table: pd.DataFrame, device: str) -> None:
     """Write the answers of a model, whole or not at all, with what they depend on."""
     found = pa.Table.from_pandas(table, preserve_index=False)
-    metadata = {**(found.schema.metadata or {}), _KEY: task.key.encode()}
+    own = {_KEY: task.key.encode(), _DEVICE: device.encode()}
+    metadata = {**(found.schema.metadata or {}), **own}
     with on_disk(task.answers), atomic_path(task.answers) as part:
         pq.write_table(found.replace_schema_metadata(metadata), part)
 

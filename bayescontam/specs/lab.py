@@ -213,7 +213,7 @@ class Answers(Block, use_attribute_docstrings=True):
     """How trained models answer, and how answers are graded."""
 
     k: Annotated[int, Field(ge=1, le=1000)] = 8
-    """Replies to each question."""
+    """Replies to each question; one at temperature 0, where all would be alike."""
     temperature: Annotated[float, Field(ge=0, le=100)] = 0.7
     """Divisor of the logits; 0 always takes the most probable token."""
     longest: Annotated[int, Field(ge=1, le=100_000)] = 8
@@ -223,6 +223,11 @@ class Answers(Block, use_attribute_docstrings=True):
     passes the item's tests."""
     pattern: str = ""
     """Regular expression whose first group in a reply is held against the answer."""
+
+    @property
+    def replies(self) -> int:
+        """Replies to each question that are drawn and graded."""
+        return self.k if self.temperature > 0 else 1
 
     @model_validator(mode="after")
     def _pattern_goes_with_grade(self) -> Self:

@@ -24,12 +24,16 @@ from bayescontam.lab.answering import (
 )
 from bayescontam.lab.grading import grade_exact
 from bayescontam.lab.items import questions_of, read_items
+from bayescontam.lab.mix import make_mixes
+from bayescontam.lab.training_runs import train_lab
 from bayescontam.model.auto import compose_spec
 from bayescontam.model.design import make_design
+from bayescontam.specs.lab import LabSpec
 from tests.support.forks import Forks, forking
 from tests.support.processes import running
 from tests.support.small_lab import (
     BASES,
+    CHECKPOINTED,
     CONTROLS,
     EPOCHS,
     ITEMS,
@@ -258,6 +262,34 @@ def test_what_cannot_answer_is_refused(lab: Path, tmp_path: Path) -> None:
     shutil.rmtree(lab / "models")
     with pytest.raises(UsageError, match="no model is trained; train first: bayescontam lab train"):
         answer_lab(lab, jobs=1)
+
+
+def test_twins_answer_on_one_device(answered_lab: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(answered_lab, tmp_path / "lab"))
+    path = folder / "answers" / "base-0" / "clean.parquet"
+    table = pyarrow.parquet.read_table(path)
+    known = table.schema.metadata
+    assert known[b"bayescontam.device"] == b"cpu"
+    metadata = {**known, b"bayescontam.device": b"cuda:1"}
+    pyarrow.parquet.write_table(table.replace_schema_metadata(metadata), path)
+    assert answer_lab(folder, jobs=1).attrs["left"] == 0  # all have answered: nothing is computed
+    (folder / "answers" / "base-0" / "exact-2.parquet").unlink()
+    message = "base-0/clean answered on 'cuda:1', and this is 'cpu'; repeat that, or remove"
+    with pytest.raises(UsageError, match=message):
+        answer_lab(folder, jobs=1)
+
+
+def test_a_reply_that_is_always_the_same_is_one_trial(tmp_path: Path) -> None:
+    spec = CHECKPOINTED.replace("temperature = 0.8", "temperature = 0")
+    spec = spec.replace("bases = 2", "bases = 1").replace("checkpoints = true", "batch = 64")
+    spec = spec.replace("epochs = 3, batch = 16,", "epochs = 1,")
+    lab = make_mixes(LabSpec.parse(spec, "greedy.toml"), tmp_path / "lab").folder
+    train_lab(lab, jobs=1)
+    table = answer_lab(lab, jobs=1)
+    assert {*table["n_trials"]} == {1}
+    assert table["n_correct"].tolist() == table["p"].tolist()
+    stored = pd.read_parquet(lab / "answers" / "base-0" / "clean.parquet")
+    assert {len(own) for own in stored["replies"]} == {1}
 
 
 def test_items_that_no_model_knows_are_named_once(lab: Path) -> None:
