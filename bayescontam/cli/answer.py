@@ -49,7 +49,7 @@ def arc_baseline(
     quiet: Quiet = False,
 ) -> None:
     """Solve ARC tasks by a search over small programs: a baseline that needs no network."""
-    check_file(out, [])
+    _check_out(out, tasks)
     from bayescontam.arc.solver import solve_arc
     from bayescontam.data.importers.arc import load_tasks
 
@@ -119,7 +119,7 @@ def arc(
     """Have a language model solve ARC tasks; its replies are stored, and scored when imported."""
     if out.suffix.lower() != ".jsonl":
         raise UsageError(f"--out {printable(out)}: give a name that ends with .jsonl")
-    check_file(out, tasks, prompt)
+    _check_out(out, tasks, prompt)
     endpoint = endpoint_of(
         base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
         concurrency=concurrency, extra_body=extra_body, temperature=temperature,
@@ -144,3 +144,12 @@ def arc(
         f"bayescontam import arc-predictions {quoted(out)} --tasks {quoted(Path(tasks))}{guesses}"
         " --out responses.csv"
     )
+
+
+def _check_out(out: Path, tasks: str, *read: object) -> None:
+    """Refuse a file that the command reads, or that would lie among the tasks."""
+    solutions = tasks.replace("_challenges.json", "_solutions.json")  # which stand beside
+    check_file(out, tasks, solutions, *read)
+    if Path(tasks).is_dir() and out.resolve().is_relative_to(Path(tasks).resolve()):
+        problem = "lies in the folder of the tasks, which the command reads"
+        raise UsageError(f"--out {printable(out)}: {problem}; give a place outside it")

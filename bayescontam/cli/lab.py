@@ -411,11 +411,14 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write the page of a lab: mixes, losses, clean models, and true effects with pictures."""
-    check_file(out)
     with stage(not quiet, "drawing"):
-        from bayescontam.lab.truth import truth_sentence
+        from bayescontam.lab.answering import RESPONSES
+        from bayescontam.lab.mix import COVARIATES, ITEMS, RECORD, SPEC
+        from bayescontam.lab.truth import CURVE, TRUTH, truth_sentence
         from bayescontam.report.lab_page import write_lab_page
 
+        own = (ITEMS, COVARIATES, SPEC, RECORD, RESPONSES, TRUTH, CURVE)
+        check_file(out, [folder / name for name in own])
         results = write_lab_page(folder, out, level=level, measure=accuracy)
     if not quiet:
         print_lines(

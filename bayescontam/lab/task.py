@@ -9,8 +9,10 @@ from typing import Any
 from bayescontam._files import make_folder, on_disk, write_text
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
+from bayescontam.lab.answering import ANSWERS
 from bayescontam.lab.grading import counted_answer
 from bayescontam.lab.items import questions_of, read_items
+from bayescontam.lab.mix import MODELS, RECORD, TEXTS
 from bayescontam.lab.numbers import NUMBER
 from bayescontam.lab.training_runs import read_lab
 from bayescontam.specs.lab import Answers
@@ -43,7 +45,7 @@ def write_tasks(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     Raises
     ------
     UsageError
-        If the folder is of no lab, or its items are graded by tests.
+        If the folder is of no lab, its items are graded by tests, or `out` has files of a lab.
 
     Examples
     --------
@@ -53,6 +55,7 @@ def write_tasks(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
     """
     lab, place = Path(folder), Path(out)
     spec = read_lab(lab)
+    _check_out(place)
     if spec.answers.grade == "tests":
         raise UsageError(
             f"{printable(lab)}: its items are graded by tests, which the tool runs without this"
@@ -74,6 +77,18 @@ def write_tasks(folder: str | os.PathLike[str], out: str | os.PathLike[str]) -> 
             text = json.dumps(_task(name, data, spec.answers), ensure_ascii=False, indent=1)
             write_text(place / f"{name}.yaml", f"{text}\n")
     return list(tasks)
+
+
+def _check_out(place: Path) -> None:
+    """Refuse a folder whose files are those of a lab."""
+    whole = place.resolve()
+    for lab in (whole, *whole.parents):
+        own = whole.relative_to(lab).parts[:1]
+        if (lab / RECORD).exists() and (not own or own[0] in (TEXTS, MODELS, ANSWERS)):
+            raise UsageError(
+                f"{printable(place)}: holds files of a lab, which tasks might replace; give a"
+                " folder of their own"
+            )
 
 
 def _task(name: str, data: Path, answers: Answers) -> dict[str, Any]:

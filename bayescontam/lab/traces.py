@@ -1,6 +1,7 @@
 """Solutions by a teacher, on which models are trained in place of bare answers."""
 
 import asyncio
+import glob
 import json
 import os
 import re
@@ -22,9 +23,10 @@ from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, ca
 from bayescontam.errors import TaskError, UsageError
 from bayescontam.evidence.llm import answer_cache
 from bayescontam.lab.benchmarks import Benchmark, Row, read_rows, solved_hash
-from bayescontam.lab.files import Given, Paths, recipe_path
+from bayescontam.lab.files import PATHS, Given, Paths, recipe_path
 from bayescontam.lab.grading import grade_replies
 from bayescontam.lab.sources import halves
+from bayescontam.scan.sources import expanded
 from bayescontam.specs.lab import Answers, Files, LabSpec
 
 PROMPT = Path(__file__).with_name("prompts") / "trace.md"
@@ -148,8 +150,8 @@ def write_traces(
     Raises
     ------
     UsageError
-        If the spec has no files, or grades by whole replies (``"exact"``), or a number or the
-        prompt cannot be used.
+        If the spec has no files, or grades by whole replies (``"exact"``), `out` is one of its
+        files or the spec itself, or a number or the prompt cannot be used.
     DataError
         If the files do not fit; see `make_mixes`.
     TaskError
@@ -175,8 +177,10 @@ def write_traces(
             " are 'number', 'regex' and 'tests'"
         )
     check_writable(out)
+    given = {"benchmark": benchmark, "duplicates": duplicates}
+    _check_out(Path(out), spec, spec.files, given)
     template, notes = _load_prompt(prompt), list[str]()
-    own, tasks = _tasks(spec, spec.files, {"benchmark": benchmark, "duplicates": duplicates}, notes)
+    own, tasks = _tasks(spec, spec.files, given, notes)
     store, more = (None, []) if cache is None else answer_cache(cache)
     teacher = _Teacher(endpoint, spec.answers, template, tries, store)
     budget = Budget(max_calls, max_tokens)
@@ -197,6 +201,23 @@ def write_traces(
         write_text(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     notes += [*more, f"{budget.calls:,} calls took {budget.tokens:,} tokens"]
     return Traces(rows, failures, notes, len(tasks) - len(rows) - teacher.lost)
+
+
+def _check_out(out: Path, spec: LabSpec, files: Files, given: Given) -> None:
+    """Refuse to replace the spec or a file that it names, all but that of traces."""
+    base, whole = Path(spec.source).parent, out.resolve()
+    read = {name: getattr(files, name) for name in PATHS if name != "traces"}
+    read |= {name: getattr(files, name) for name in ("recipe", "controls_recipe")}
+    places = {f"files.{name}": str(expanded(base, path)) for name, path in read.items() if path}
+    places |= {f"files.{name}": os.fspath(path) for name, path in given.items() if path is not None}
+    for name, place in {"the spec": spec.source, **places}.items():
+        # Not pathlib's, which takes no absolute patterns.
+        found = glob.glob(place, recursive=True) or [place]  # noqa: PTH207
+        for path in map(Path, found):
+            if whole == path.resolve() or (path.is_dir() and whole.is_relative_to(path.resolve())):
+                shown = f"{name} ({printable(path)})"
+                problem = f"is read as {shown}, and would be lost or read as a part of it"
+                raise UsageError(f"{printable(out)}: {problem}; give the result another place")
 
 
 def _tasks(

@@ -93,6 +93,10 @@ def test_options_reach_the_endpoint(run: Run, server: Server) -> None:
         (("--attempts", 2, "--no-feedback"), "independent attempts would all be the same reply"),
         (("--temperature", "warm"), "'warm' is neither a number nor 'default'"),
         (("--prompt", "small.jsonl", "--out", "./small.jsonl"), "is what the command reads"),
+        (
+            ("--out", "tasks/small.jsonl"),
+            "lies in the folder of the tasks, which the command reads",
+        ),
         (("--attempts", 0), "attempts 0: allowed is a whole number, 1 or more"),
         (("--base-url", "here"), "begins with neither http"),
     ],
@@ -107,6 +111,25 @@ def test_wrong_usage_costs_no_call(
     assert match in " ".join(done.err.split())
     assert "Traceback" not in done.err
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("tasks", "out"),
+    [
+        ("all.json", "all.json"), ("tasks", "tasks/new.json"), ("tasks", "tasks/more/new.json"),
+        ("arc_challenges.json", "arc_solutions.json"),
+    ],
+)  # fmt: skip
+def test_a_baseline_replaces_no_task(run: Run, tasks: str, out: str) -> None:
+    Path("tasks/more").mkdir()
+    for name in ("all.json", "arc_challenges.json", "arc_solutions.json"):
+        Path(name).write_text("{}", encoding="utf-8")
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    done = run("answer", "arc-baseline", tasks, "--out", out)
+    assert done.status == 2
+    problem = "lies in the folder of" if tasks == "tasks" else "is what the command reads"
+    assert problem in " ".join(done.err.split())
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")

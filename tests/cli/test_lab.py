@@ -163,8 +163,13 @@ def test_tasks_are_written_with_the_command_that_runs_them(run: Run, lab: Path) 
         (["answer", "lab", "--jobs", "0"], "jobs is 0; give 1 or more"),
         (["truth", "lab", "--level", "95"], "level: got 95.0; allowed is 0.5 up to but not 1"),
         (["report", "lab", "--out", "mine"], "mine: is a folder; give the name of a file"),
+        (
+            ["report", "lab", "--out", "lab/items.jsonl"],
+            "lab/items.jsonl: is what the command reads",
+        ),
         (["report", "mine", "--out", "page.html"], "mine: holds no texts of a lab"),
         (["task", "mine", "--out", "tasks"], "mine: holds no texts of a lab"),
+        (["task", "lab", "--out", "lab"], "lab: holds files of a lab, which tasks might replace"),
     ],
 )
 def test_what_cannot_be_used_is_refused(

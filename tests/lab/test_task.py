@@ -119,6 +119,17 @@ def test_the_pattern_of_a_task_finds_the_last_number(
     assert re.findall(found["regex_pattern"], reply)[found["group_select"]] == number
 
 
+@pytest.mark.parametrize("place", ["", "texts/base-0", "models", "more/../answers"])
+def test_tasks_replace_no_files_of_a_lab(tmp_path: Path, place: str) -> None:
+    lab = mixed(tmp_path / "lab", "k = 1")
+    with pytest.raises(UsageError, match="holds files of a lab, which tasks might replace; give a"):
+        write_tasks(lab, lab / place)
+    assert {path.name for path in lab.iterdir()} == {
+        ".lock", "covariates.csv", "items.jsonl", "lab.json", "lab.toml", "texts",
+    }  # fmt: skip
+    assert write_tasks(lab, lab / "tasks") == [*BENCHMARKS]
+
+
 def test_what_is_no_task_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="holds no texts of a lab"):
         write_tasks(tmp_path, tmp_path / "tasks")

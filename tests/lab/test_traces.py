@@ -102,6 +102,35 @@ def test_right_solutions_are_written_as_a_lab_reads_them(files: Path, server: Se
     assert not any("earlier solution" in prompt for prompt in prompts)
 
 
+@pytest.mark.parametrize(
+    ("out", "what"),
+    [
+        ("made.jsonl", r"files\.duplicates"), ("sums.jsonl", r"files\.benchmark"),
+        ("lab.toml", "the spec"), ("texts/new.jsonl", r"files\.background"),
+        ("texts/../texts/one.jsonl", r"files\.background"), ("mine.toml", r"files\.recipe"),
+        ("near.jsonl", r"files\.near"),
+    ],
+)  # fmt: skip
+def test_traces_replace_nothing_that_a_lab_reads(files: Path, out: str, what: str) -> None:
+    spec = SPEC.replace('"<documents>"', '"texts/*"\nnear = "near.jsonl"\nrecipe = "mine.toml"')
+    (files / "texts").mkdir()
+    for name in ("lab.toml", "texts/one.jsonl", "texts/new.jsonl", "mine.toml", "near.jsonl"):
+        (files / name).write_text("{}", encoding="utf-8")
+    before = {path: path.read_bytes() for path in files.rglob("*") if path.is_file()}
+    endpoint = Endpoint("http://localhost:9/v1", "teacher")
+    lab = LabSpec.parse(spec, str(files / "lab.toml"))
+    with pytest.raises(UsageError, match=f"is read as {what} .*, and would be lost or read as a"):
+        write_traces(lab, endpoint, files / out)
+    assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
+
+
+def test_traces_of_before_are_replaced(files: Path, server: Server) -> None:
+    server.behave = right
+    spec = SPEC.replace('"sums.jsonl"', '"sums.jsonl"\ntraces = "traces.jsonl"')
+    (files / "traces.jsonl").write_text("{}", encoding="utf-8")
+    assert len(traced(files, server, spec).rows) == len(SOLVED)
+
+
 def test_wrong_solutions_are_written_again_and_counted(files: Path, server: Server) -> None:
     def behave(request: Request) -> Reply:
         number, again = number_of(request), "# What was wrong" in sent(request)
