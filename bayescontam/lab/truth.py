@@ -251,17 +251,21 @@ def truth_sentence(effects: pd.DataFrame, answers: pd.DataFrame, level: float = 
                 f" {'more, on more background' if what == 'solve' else 'harder items'}."
             )
     largest = max(totals, key=lambda row: abs(row["estimate"]))
+    spoken = [
+        row
+        for row in rows
+        if row["effect"] != "control" and all(row[name] == largest[name] for name in _CELL)
+    ]
     said = {
         row["effect"]: f"{number(row['estimate'])} {interval(row['low'], row['high'])}".rstrip()
-        for row in rows
-        if all(row[name] == largest[name] for name in _CELL)
+        for row in spoken
     }
     times = "once" if largest["copies"] == 1 else f"{largest['copies']} times"
     how = "in other words" if largest["kind"] == "semantic" else "as they are"
     ending = f"Intervals of {level_text(level)} are over {largest['bases']} bases."
     if pd.isna(largest["low"]):
         ending = "With one base there are no intervals."
-    elif not any(row["low"] > 0 or row["high"] < 0 for row in rows):
+    elif not any(row["low"] > 0 or row["high"] < 0 for row in spoken):
         ending += " None excludes zero."
     return (
         f"Training on items of '{printable(largest['benchmark'], 60)}' {how}, {times} each, changes"
@@ -269,6 +273,13 @@ def truth_sentence(effects: pd.DataFrame, answers: pd.DataFrame, level: float = 
         f" were not trained on (spillover), and by {said.get('direct', '–')} more on those that"
         f" were (direct). {ending}"
     )
+
+
+def resolved_measure(measure: Measure, spec: LabSpec) -> Literal["probability", "replies"]:
+    """Return what accuracy is in a lab: see `lab_truth`."""
+    if measure == "auto":
+        return "probability" if spec.answers.grade == "exact" else "replies"
+    return measure
 
 
 def read_accuracies(
@@ -289,7 +300,7 @@ def read_accuracies(
     table = pd.read_csv(
         folder / RESPONSES, dtype=names, keep_default_na=False, na_values={"p": [""]}
     )
-    if measure == "replies" or (measure == "auto" and spec.answers.grade != "exact"):
+    if resolved_measure(measure, spec) == "replies":
         table["p"] = table["n_correct"] / table["n_trials"]
     if spec.training.checkpoints and not every_epoch:
         last = table["checkpoint"] == spec.training.epochs

@@ -22,6 +22,7 @@ from bayescontam.lab.truth import (
     clean_accuracy,
     curve_of,
     read_accuracies,
+    resolved_measure,
     truth_of,
     truth_sentence,
 )
@@ -79,6 +80,14 @@ class LabResults:
     effects: pd.DataFrame  # as `lab_truth`
     level: float = 0.95
     curve: pd.DataFrame | None = None  # as `curve_of`, of a lab with checkpoints
+    measure: Measure = "auto"  # of accuracies
+
+    @property
+    def accuracy(self) -> str:
+        """What accuracies are, in words."""
+        if resolved_measure(self.measure, self.spec) == "probability":
+            return "the probability of the right answer"
+        return "the share of right replies"
 
     @classmethod
     def load(
@@ -91,7 +100,8 @@ class LabResults:
         curve = None
         if spec.training.checkpoints:
             curve = curve_of(read_accuracies(lab, measure, every_epoch=True), spec, level=level)
-        return cls(spec, read_json(lab / RECORD), read_losses(lab), answers, effects, level, curve)
+        record, losses = read_json(lab / RECORD), read_losses(lab)
+        return cls(spec, record, losses, answers, effects, level, curve, measure)
 
 
 def write_lab_page(
@@ -146,6 +156,7 @@ def render_lab(results: LabResults) -> str:
             for name, own in effects.groupby("benchmark", sort=False)
         ],
         "level": level_text(results.level),
+        "accuracy": results.accuracy,
         "pictures": {
             "effects": effects_picture(results),
             "accuracies": accuracies_picture(results),
@@ -177,9 +188,18 @@ def _size(results: LabResults) -> str:
             f"{plural(items['seen'] + items['unseen'], 'item')} of which {items['seen']:,} are"
             " exposed",
             f"{plural(items['control'], 'control item')}",
-            f"{spec.answers.k:,} replies to each at temperature {spec.answers.temperature:g}",
+            _answered(results),
         ]
     )
+
+
+def _answered(results: LabResults) -> str:
+    """Return how accuracy was found."""
+    answers = results.spec.answers
+    how = f"accuracy is {results.accuracy}"
+    if resolved_measure(results.measure, results.spec) == "replies":
+        how += f", {answers.replies:,} to each item"
+    return f"{how} at temperature {answers.temperature:g}"
 
 
 def _benchmarks(answers: pd.DataFrame) -> list[str]:
@@ -259,7 +279,7 @@ def effects_picture(results: LabResults) -> Picture:
         for title, (benchmark, effect) in zip(titles, cells, strict=True)
     )
     caption = (
-        "Accuracy less that of the clean twins of the same bases, with"
+        f"Accuracy ({results.accuracy}) less that of the clean twins of the same bases, with"
         f" {level_text(results.level)} intervals over bases. Total: on all items of a benchmark."
         " Spillover: on those that no model was trained on. Direct: what those that models were"
         " trained on gain beyond the others. Control: on a benchmark of which there are no"
@@ -304,7 +324,8 @@ def curve_picture(results: LabResults, benchmark: str) -> Picture:
         for effect in effects
     )
     caption = (
-        "Accuracy after each epoch, less that of the clean twins after the same epoch, with"
+        f"Accuracy ({results.accuracy}) after each epoch, less that of the clean twins after the"
+        " same epoch, with"
         f" {level_text(results.level)} intervals over bases as bands."
     )
     name = f"epochs-{_curved(results).index(benchmark)}"
@@ -350,9 +371,9 @@ def accuracies_picture(results: LabResults) -> Picture:
         for half in shown
     )
     caption = (
-        "Mean accuracy of the models of each mix, and of the clean twins of the same bases on the"
-        " same items: seen items have duplicates in some mix, unseen ones in none. Small dots are"
-        " bases."
+        f"Mean accuracy ({results.accuracy}) of the models of each mix, and of the clean twins of"
+        " the same bases on the same items: seen items have duplicates in some mix, unseen ones in"
+        " none. Small dots are bases."
     )
     return finish(figure, "accuracies", "Seen, unseen, control", f"Accuracy: {alt}.", caption)
 

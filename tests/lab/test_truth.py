@@ -298,6 +298,13 @@ def test_the_sentence_is_about_the_largest_effect_of_duplicates() -> None:
     assert truth_sentence(some_effects(low=-1.0), SOME).endswith(
         "over 4 bases. None excludes zero."
     )
+    # Of the mix that it speaks of: others, and effects on controls, do not count.
+    others = some_effects()
+    others.loc[others["mix"] == "semantic-4", "low"] = -1.0
+    control = others.iloc[-1:].assign(effect="control", low=0.2, high=0.4)
+    mixed = pd.concat([others, control], ignore_index=True)
+    assert (mixed["low"] > 0).any()
+    assert truth_sentence(mixed, SOME).endswith("over 4 bases. None excludes zero.")
     assert "With one base there" in truth_sentence(
         some_effects(low=float("nan"), high=float("nan")), SOME
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bayescontam._format import interval, number
-from bayescontam.lab.truth import clean_accuracy, truth_of, truth_sentence
+from bayescontam.lab.truth import Measure, clean_accuracy, truth_of, truth_sentence
 from bayescontam.report.lab_page import (
     LabResults,
     accuracies_picture,
@@ -22,6 +22,7 @@ from tests.support.small_lab import (
     BASES,
     BENCHMARKS,
     MIXES,
+    K,
     answered_lab,
     checkpointed_lab,
     trained_lab,
@@ -93,6 +94,26 @@ def test_the_head_states_size_and_finding(html: str, results: LabResults) -> Non
     assert "15 models (3 bases × 5 mixes), 60 texts each, 24 items of which 12 are exposed" in text
     assert truth_sentence(results.effects, results.answers) in text
     assert 'summary = "Models of one layer that hardly learn."' in text
+
+
+@pytest.mark.parametrize(
+    ("measure", "accuracy", "size"),
+    [
+        ("auto", "the probability of the right answer", "right answer at temperature 0.8"),
+        ("replies", "the share of right replies", f"replies, {K} to each item at temperature 0.8"),
+    ],
+)
+def test_the_page_states_what_accuracy_is(
+    answered_lab: Path, tmp_path: Path, measure: Measure, accuracy: str, size: str
+) -> None:
+    found = write_lab_page(answered_lab, tmp_path / "lab.html", measure=measure)
+    text = Parsed((tmp_path / "lab.html").read_text(encoding="utf-8")).text
+    assert f"accuracy is {accuracy}" in text
+    assert size in text
+    assert f"Differences of accuracy ({accuracy}) from the clean twins" in text
+    assert f"Accuracy ({accuracy}) of the clean twin of each base." in text
+    assert f"Accuracy ({accuracy}) less that of" in effects_picture(found).caption
+    assert f"Mean accuracy ({accuracy}) of the models" in accuracies_picture(found).caption
 
 
 def test_pictures_are_drawn_and_described(html: str, results: LabResults) -> None:
