@@ -218,7 +218,7 @@ def test_questions_and_answers_are_joined_by_one_blank() -> None:
 
 
 def test_answers_follow_after_what_is_given(pieces: Path) -> None:
-    """As where the text of an item begins the program, which goes on at once."""
+    """As where the text of an item begins the program, which continues at once."""
     found = answer_probabilities(pieces, ["1 + 1", "1 + 1 "], ["= 2", "= 2"], gaps=[" ", ""])
     assert found[0] == pytest.approx(found[1], rel=1e-5)
     [at_once] = answer_probabilities(pieces, ["1 + 1"], ["= 2"], gaps=[""])
