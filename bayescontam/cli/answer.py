@@ -25,7 +25,7 @@ from bayescontam.cli.calls import (
     Timeout,
     endpoint_of,
 )
-from bayescontam.cli.options import ArcTasks, Quiet, check_file, examples
+from bayescontam.cli.options import ArcTasks, Quiet, check_file, check_outside, examples
 from bayescontam.cli.terminal import print_lines, quoted, resumable
 from bayescontam.errors import UsageError
 
@@ -150,6 +150,4 @@ def _check_out(out: Path, tasks: str, *read: object) -> None:
     """Refuse a file that the command reads, or that would lie among the tasks."""
     solutions = tasks.replace("_challenges.json", "_solutions.json")  # which stand beside
     check_file(out, tasks, solutions, *read)
-    if Path(tasks).is_dir() and out.resolve().is_relative_to(Path(tasks).resolve()):
-        problem = "lies in the folder of the tasks, which the command reads"
-        raise UsageError(f"--out {printable(out)}: {problem}; give a place outside it")
+    check_outside(out, [tasks])

@@ -93,7 +93,7 @@ def counted_answer(answer: str, answers: Answers) -> str:
     '1007'
     """
     if answers.grade == "number":
-        return next((number.text for number in numbers_in(answer)), answer)
+        return next((number.text for number in numbers_in(_final(answer))), answer)
     found = re.search(answers.pattern, answer) if answers.grade == "regex" else None
     return found[1] if found and found[1] else answer
 
@@ -130,7 +130,8 @@ def grade_number(replies: Replies, answers: Sequence[str]) -> Grades:
     replies : sequence of sequence of str
         Replies to each question, as from `generate`.
     answers : sequence of str
-        Right answer of each question, which has one number, or one fraction.
+        Right answer of each question, which has one number, or one fraction; of a solution that
+        ends in ``#### 72``, as those of GSM8K do, what follows the signs.
 
     Returns
     -------
@@ -149,7 +150,7 @@ def grade_number(replies: Replies, answers: Sequence[str]) -> Grades:
     """
     wanted, faults = [], []
     for row, answer in enumerate(answers, start=1):
-        own = [number.value for number in numbers_in(answer)]
+        own = [number.value for number in numbers_in(_final(answer))]
         wanted.append(own[-1] if own else None)
         if len(own) != 1:
             shown = f"'{printable(answer, 60)}'"
@@ -323,6 +324,11 @@ def _json_number(text: str) -> float | int:
     """Return a number of JSON with decimals, as a whole number if it is one."""
     value = float(text)
     return int(value) if value.is_integer() else value
+
+
+def _final(answer: str) -> str:
+    """Return the final answer of a solution as GSM8K writes it, or all of an answer."""
+    return answer.rpartition("####")[2]
 
 
 def _last_number(text: str) -> Fraction | None:

@@ -95,7 +95,7 @@ def test_options_reach_the_endpoint(run: Run, server: Server) -> None:
         (("--prompt", "small.jsonl", "--out", "./small.jsonl"), "is what the command reads"),
         (
             ("--out", "tasks/small.jsonl"),
-            "lies in the folder of the tasks, which the command reads",
+            "lies within what the command reads",
         ),
         (("--attempts", 0), "attempts 0: allowed is a whole number, 1 or more"),
         (("--base-url", "here"), "begins with neither http"),
@@ -127,7 +127,7 @@ def test_a_baseline_replaces_no_task(run: Run, tasks: str, out: str) -> None:
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     done = run("answer", "arc-baseline", tasks, "--out", out)
     assert done.status == 2
-    problem = "lies in the folder of" if tasks == "tasks" else "is what the command reads"
+    problem = "lies within what" if tasks == "tasks" else "is what the command reads"
     assert problem in " ".join(done.err.split())
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 

@@ -7,6 +7,7 @@ import pytest
 from bayescontam.errors import DataError, UsageError
 from bayescontam.lab.grading import (
     Grades,
+    counted_answer,
     grade_exact,
     grade_number,
     grade_regex,
@@ -189,3 +190,11 @@ def test_what_cannot_be_run_is_named(sandbox: None) -> None:
 def test_tests_need_a_recipe_of_programs() -> None:
     with pytest.raises(UsageError, match="recipe 'musr': is for no programs"):
         grade_tests([["x"]], [MBPP], load_recipe("musr"))
+
+
+def test_the_answer_of_a_solution_of_gsm8k_follows_its_signs() -> None:
+    solution = "She has 3 + 4 = <<3+4=7>>7 eggs, and sells 5.\n#### 1,072"
+    assert counts(grade_number([["So 1072.", "7"]], [solution])) == [[1], [1]]
+    assert counted_answer(solution, Answers(grade="number")) == "1072"
+    with pytest.raises(DataError, match="numbers; needed is one"):
+        grade_number([["7"]], [solution.replace("####", "thus")])
