@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from bayescontam._progress import stage
 from bayescontam.cli.options import Quiet, examples
-from bayescontam.cli.terminal import print_lines, print_table, quoted, resumable
+from bayescontam.cli.terminal import print_lines, print_table, quoted, resumable, written_at
 
 EXAMPLES = examples(
     "bayescontam index scan/vectors --out index",
@@ -38,6 +38,8 @@ def index(
         import pandas as pd
 
         from bayescontam.scan.index_build import build_index
+        from bayescontam.scan.vector_index import ABOUT
+    before = written_at(out / ABOUT)
     with resumable("finished blocks"):
         built = build_index(
             vectors, out, kind=kind, recall=recall, replace=replace, progress=not quiet
@@ -59,8 +61,10 @@ def index(
     ]
     if measured < recall:
         lines.append(f"The recall of {recall:g} is not reached: choose another --kind.")
+    made = f"Wrote the index to {quoted(out)}"
+    if written_at(out / ABOUT) == before:
+        made = f"Read the finished index in {quoted(out)}, nothing was built again"
     lines.append(
-        f"Wrote the index to {quoted(out)}. Next: bayescontam scan --benchmark FILE"
-        f" --index {quoted(out)} --out FOLDER"
+        f"{made}. Next: bayescontam scan --benchmark FILE --index {quoted(out)} --out FOLDER"
     )
     print_lines(lines)

@@ -24,6 +24,7 @@ from bayescontam.cli.terminal import (
     print_table,
     quoted,
     resumable,
+    written_at,
 )
 from bayescontam.errors import UsageError
 
@@ -209,7 +210,8 @@ def scan(
 ) -> None:
     """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
     with stage(not quiet, "reading the manifest"):
-        from bayescontam.scan.results import LEVELS, by_benchmark
+        from bayescontam.scan.clean import RECORD as CLEAN
+        from bayescontam.scan.results import LEVELS, RECORD, by_benchmark
         from bayescontam.scan.run import run_scan
 
     quick = {
@@ -222,6 +224,7 @@ def scan(
     spec, base = _manifest(manifest, benchmark, corpus, vectors, index, quick)
     limit = {"above": above, "curve": curve, "above_cosine": above_cosine}
     _check_clean(write_clean, limit, spec, base, out)
+    before = written_at(out / RECORD), write_clean and written_at(write_clean / CLEAN)
     with resumable("finished work"):
         found = run_scan(
             spec,
@@ -263,12 +266,15 @@ def scan(
     names = {f"share_{level}": f"items_with_≥ {level}" for level in LEVELS}
     names |= {f"top_cosine{end}": f"best_cosine{end}" for end in ("", "_low", "_high")}
     page = f"bayescontam report {quoted(found.folder)} --out scan.html"
+    made = f"Wrote the scan to {quoted(found.folder)}"
+    if written_at(out / RECORD) == before[0]:
+        made = f"Read the finished scan in {quoted(found.folder)}, nothing was searched again"
     print_table(by_benchmark(found).rename(columns=names), ["chunks"], page)
     print_lines(
         [
             "best cosine: of an item's nearest chunk, median over items with quartiles; items with"
             " ≥ x: share of items whose best cosine is at least x.",
-            f"Wrote the scan to {quoted(found.folder)}. Next: {page}",
+            f"{made}. Next: {page}",
         ]
     )
     if keep_vectors:
@@ -277,7 +283,7 @@ def scan(
         print_lines([f"Vectors: {stored}. For other items: {again}"])
         print_lines([f"For many searches: bayescontam index {stored} --out INDEX"])
     if cleaned is not None:
-        _print_cleaned(cleaned)
+        _print_cleaned(cleaned, new=written_at(cleaned.folder / CLEAN) != before[1])
 
 
 def _check_clean(
@@ -309,7 +315,7 @@ def _check_clean(
         Curve.from_netcdf(str(limit["curve"]))
 
 
-def _print_cleaned(cleaned: "CleanCorpus") -> None:
+def _print_cleaned(cleaned: "CleanCorpus", *, new: bool) -> None:
     """Print what a clean corpus has and lacks, and where it is."""
     import pandas as pd
 
@@ -320,11 +326,13 @@ def _print_cleaned(cleaned: "CleanCorpus") -> None:
     ]
     print_table(pd.DataFrame(rows), see_all="clean.json")
     files = quoted(cleaned.folder / "files")
+    made = f"Wrote the clean corpus to {files}"
+    if not new:
+        made = f"Read the finished clean corpus in {files}, nothing was written again"
     print_lines(
         [
             *cleaned.record["notes"],
-            f"Wrote the clean corpus to {files}. What was left out, and why:"
-            f" {quoted(cleaned.folder / 'dropped.parquet')}",
+            f"{made}. What was left out, and why: {quoted(cleaned.folder / 'dropped.parquet')}",
         ]
     )
 

@@ -192,6 +192,14 @@ def command_line() -> str:
     return shlex.join(["bayescontam", *sys.argv[1:]])
 
 
+def written_at(path: Path) -> int | None:
+    """Return when a file was written, None where there is none; it shows whether a run wrote it."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
 @contextmanager
 def resumable(stored: str) -> Iterator[None]:
     """Print how to resume if the block is interrupted."""

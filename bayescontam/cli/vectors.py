@@ -9,7 +9,14 @@ from typer import Argument, Option, Typer
 from bayescontam._progress import stage
 from bayescontam._text import printable
 from bayescontam.cli.options import Quiet, examples
-from bayescontam.cli.terminal import print_lines, print_list, print_table, quoted, resumable
+from bayescontam.cli.terminal import (
+    print_lines,
+    print_list,
+    print_table,
+    quoted,
+    resumable,
+    written_at,
+)
 from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,15 +62,20 @@ def add(
     names = _names(rename or ())
     with stage(not quiet, "reading the vectors"):
         from bayescontam.scan.joining import add_vectors
+        from bayescontam.scan.stored_vectors import ABOUT
+    record = out.expanduser() / ABOUT
+    before = written_at(record)
     with resumable("finished files"):
         joined = add_vectors(vectors, out, rename=names, replace=replace, progress=not quiet)
     if quiet:
         return
     _print_sources(joined)
+    made = f"Wrote the vectors to {quoted(out)}"
+    if written_at(record) == before:
+        made = f"Read the joined vectors in {quoted(out)}, nothing was joined again"
     print_lines(
         [
-            f"Wrote the vectors to {quoted(out)}. Next: bayescontam scan --benchmark FILE --vectors"
-            f" {quoted(out)} --out FOLDER",
+            f"{made}. Next: bayescontam scan --benchmark FILE --vectors {quoted(out)} --out FOLDER",
             f"For many searches: bayescontam index {quoted(out)} --out INDEX",
         ]
     )

@@ -20,6 +20,7 @@ from bayescontam._optional import require
 from bayescontam._runs import read_json
 from bayescontam.errors import UsageError
 from bayescontam.scan.documents import Cutoffs, Document, SampledDocuments, sampled
+from bayescontam.scan.embedder_record import check_unchanged
 from bayescontam.scan.embedders import Embedder
 from bayescontam.scan.execution import (
     Execution,
@@ -498,6 +499,7 @@ def token_counter(
     none = {"none": (list[str](), True)}
     stage = ItemStage(embedding, execution.device, replies)
     [(_, nothing)] = execution.run("items", stage, none, lambda _: 0, "items")
+    check_unchanged(embedded.about, nothing.about)
     count: Callable[[Sequence[str]], list[int]] = nothing.count
     return count
 

@@ -31,6 +31,7 @@ from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
 from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import token_counter
 from bayescontam.scan.dropping import FILES, RESULT, DropStage, NearTexts
+from bayescontam.scan.embedder_record import embedder_differences
 from bayescontam.scan.execution import (
     WORK,
     Execution,
@@ -44,7 +45,7 @@ from bayescontam.scan.items import CorpusListing, EmbeddedItems, embed_items
 from bayescontam.scan.results import Scan, write_table
 from bayescontam.scan.rewriting import copy_name
 from bayescontam.scan.sources import Input, expanded, is_remote
-from bayescontam.scan.stored_vectors import embedder_differences, unfinished
+from bayescontam.scan.stored_vectors import unfinished
 from bayescontam.specs.corpus import Manifest
 
 RECORD, DROPPED = "clean.json", "dropped.parquet"
@@ -399,6 +400,7 @@ def _stage(
         again,
         (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32),
         manifest.embedding,
+        embedded.about,
         execution.device,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import batched
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from bayescontam._optional import require
 from bayescontam._types import FloatArray
 from bayescontam.scan.chunking import Chunk, Chunker, text_hash
 from bayescontam.scan.documents import Document, read_documents
+from bayescontam.scan.embedder_record import check_loaded
 from bayescontam.scan.embedders import Embedder, shared_embedder
 from bayescontam.scan.execution import Report, mark_done, one_thread, task_name
 from bayescontam.scan.formats import Tally
@@ -78,12 +80,16 @@ class DropStage:
     again: NDArray[np.int64]
     vectors: NDArray[np.float32]
     embedding: Embedding
+    about: dict[str, Any]  # embedder of the items, as it describes itself
     device: str
 
     def __call__(self) -> Callable[[tuple[int, Input]], None]:
         """Make the chunker, and load the embedder if need be; return the function of one task."""
         chunker = Chunker(self.count, self.chunking, self.max_tokens)
-        embedder = shared_embedder(self.embedding, self.device, None) if len(self.again) else None
+        embedder = None
+        if len(self.again):
+            embedder = shared_embedder(self.embedding, self.device, None)
+            check_loaded(embedder, self.about)
         return lambda task: self.drop(chunker, embedder, *task)
 
     def drop(self, chunker: Chunker, embedder: Embedder | None, number: int, item: Input) -> None:

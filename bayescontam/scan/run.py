@@ -20,10 +20,12 @@ from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
 from bayescontam.scan.documents import sample_documents
+from bayescontam.scan.embedder_record import same_weights, weights_mark
 from bayescontam.scan.execution import WORK, Execution
 from bayescontam.scan.faiss_search import FaissSearcher, check_faiss
 from bayescontam.scan.index_search import search_index
 from bayescontam.scan.items import (
+    WEIGHTS,
     BenchmarkItems,
     CorpusListing,
     EmbeddedItems,
@@ -151,6 +153,8 @@ def run_scan(
             # Before anything is made: the corpus of a generated scan is part of it.
             _refuse_other(folder, done, {"manifest": manifest.hash})
         corpus = _listed(manifest, base, folder, skip_unreadable)
+        if done:
+            corpus = _as_recorded(corpus, Scan.load(folder).record)
         vectors = folder / VECTORS
         stored = keep_vectors is None or holds_vectors(vectors, corpus.key, keep_vectors)
         if done != corpus.key or not stored:
@@ -183,11 +187,24 @@ def corpus_of(scan: Scan, base: Path) -> CorpusListing:
     """
     manifest, key = load_manifest(scan.folder / "manifest.toml"), scan.record["key"]
     corpus = _listed(manifest, base, scan.folder, key["--skip-unreadable"])
+    corpus = _as_recorded(corpus, scan.record)
     if changed := [name for name in corpus.key if key.get(name) != corpus.key[name]]:
         raise UsageError(
             f"{printable(str(scan.folder))}: this has changed since the scan: {', '.join(changed)};"
             " scan again, with --replace to lose that scan"
         )
+    return corpus
+
+
+def _as_recorded(corpus: CorpusListing, record: Mapping[str, Any]) -> CorpusListing:
+    """Return a corpus with the weights of a scan's record, unless others are here now."""
+    before = record["key"].get(WEIGHTS, "")
+    if (
+        corpus.weights in (before, "")  # not here: nothing is known of them
+        # Touched or copied files have other times; those of earlier scans were not recorded.
+        or same_weights(corpus.manifest.embedding, record["embedder"])
+    ):
+        return dataclasses.replace(corpus, weights=before)
     return corpus
 
 
@@ -243,12 +260,14 @@ def list_corpus(
         inputs = [item for item in inputs if own not in Path(item.location).resolve().parents]
         if count := found - len(inputs):
             notes.append(f"files in the folder of the scan itself were passed over: {count:,}")
+    texts = [item for item in inputs if item.kind != "vectors"]
+    to_embed = texts or any(found is None for found in vectors.values())
     return CorpusListing(
         manifest,
         items,
         {name: given for name, given in vectors.items() if given is not None},
         {source.name: source for source in sources},
-        [item for item in inputs if item.kind != "vectors"],
+        texts,
         [item for item in inputs if item.kind == "vectors"],
         {str(found.folder): found.key for found in stored},
         {name: found.left_out for name, found in found_items.items()},
@@ -256,6 +275,7 @@ def list_corpus(
         skip_unreadable,
         (str(index.folder), index.key) if index and not manifest.search.exact else None,
         by_source,
+        weights_mark(manifest.embedding) if to_embed else "",
     )
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bayescontam._optional import require
 from bayescontam._runs import append_line, remove_files
 from bayescontam.errors import DataError, Fault
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, divided
+from bayescontam.scan.embedder_record import check_loaded
 from bayescontam.scan.embedders import Embedder, forget_embedder, shared_embedder
 from bayescontam.scan.execution import (
     LOG,
@@ -56,6 +58,7 @@ class SearchStage:
     queries: dict[str, Queries]  # by source, likewise
     keep: int  # see the head of `bayescontam.scan.sketch`
     embedding: Embedding | None  # none where all shards hold vectors
+    about: dict[str, Any]  # embedder of the items, as it describes itself
     device: str
     store: VectorStore | None  # where vectors of texts are stored, if they are
     replies: Path | None = None  # where replies of an endpoint are stored
@@ -67,6 +70,7 @@ class SearchStage:
         stage, embedder = replace(self, device=own), None
         if self.embedding is not None:
             embedder = shared_embedder(self.embedding, own, self.replies)
+            check_loaded(embedder, self.about)
         return lambda task: stage.search(embedder, *task)
 
     def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
@@ -170,7 +174,7 @@ def search_shards(
     store = VectorStore(folder / VECTORS, precision) if precision else None
     folders = {name: _folder(folder, place, name) for place, name in enumerate(queries)}
     stage = SearchStage(
-        folders, out / LOG, queries, keep, embedding, execution.device, store,
+        folders, out / LOG, queries, keep, embedding, embedded.about, execution.device, store,
         replies_folder(out, manifest.embedding), searcher,
     )  # fmt: skip
     merging = {

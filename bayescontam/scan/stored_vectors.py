@@ -27,6 +27,7 @@ from bayescontam._runs import read_json, write_json
 from bayescontam._text import printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import CHUNK_SCHEMA, DESCRIBED, divided
+from bayescontam.scan.embedder_record import embedder_differences
 from bayescontam.scan.execution import task_name
 from bayescontam.scan.sketch import Chunks
 from bayescontam.scan.sources import expanded, reason_of
@@ -42,8 +43,6 @@ _TYPES: dict[Precision, np.dtype[Any]] = {"fp16": np.dtype("<f2"), "fp32": np.dt
 _PART = 65_536
 """Chunks of a part at least, but of the last: fewer, larger files, and 50 MB in memory."""
 _SCHEMA = CHUNK_SCHEMA.append(pa.field("vector", pa.int64()))
-_LOCAL = ("device", "versions", "precision", "endpoint")
-"""What an embedder says of itself that changes its vectors by rounding alone, if at all."""
 _NEEDED = {
     "format": int, "parts": list, "key": dict, "precision": str, "embedder": dict,
     "embedding": dict, "min_tokens": int, "documents": dict, "short": dict, "strata": list,
@@ -394,21 +393,6 @@ class StoredVectors:
                 f"{printable(str(self.folder))}: the vectors were made by another embedder than"
                 f" the one in use ({listing}); use that of the vectors"
             )
-
-
-def embedder_differences(before: dict[str, Any], here: dict[str, Any], what: str) -> str:
-    """Return how the embedder of `what` differs from that in use, "" if in nothing that counts."""
-    pairs = {
-        # No prompt is "" in some embedders and absent in others.
-        name: [str(known.get(name) or "none") for known in (before, here)]
-        for name in {**before, **here}
-        if name not in _LOCAL
-    }
-    return "; ".join(
-        f"{name}: {what} {printable(one, 80)}, here {printable(other, 80)}"
-        for name, (one, other) in pairs.items()
-        if one != other
-    )
 
 
 def checked_record(

@@ -96,7 +96,9 @@ def test_the_same_command_again_reports_the_same(run: Run, here: Path) -> None:
     first = run("scan", "m.toml", "--out", "out", *HERE)
     before = (here / "out" / "scan.log").read_bytes()
     again = run("scan", "m.toml", "--out", "out", *HERE)
-    assert (again.status, again.out, again.err) == (0, first.out, "")
+    read = "Read the finished scan in out, nothing was searched again."
+    assert (again.status, again.err) == (0, "")
+    assert again.out == first.out.replace("Wrote the scan to out.", read)
     assert (here / "out" / "scan.log").read_bytes() == before
 
 
@@ -412,6 +414,8 @@ def test_an_index_is_built_and_searched(here: Path, run: Run) -> None:
     assert "40 distinct texts: flat, up to 100,000 texts a search of all is fast" in built.err
     assert "recall@39 with 1 of 1 lists: 1.0000" in built.err
     assert "Wrote the index to index. Next: bayescontam scan --benchmark FILE" in built.out
+    again = run("index", "a/vectors", "--out", "index")
+    assert "Read the finished index in index, nothing was built again. Next: bay" in again.out
     items = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
     done = run("scan", *items, "--index", "index", "--out", "b")
     assert done.status == 0, done.err
@@ -524,6 +528,8 @@ def test_vectors_of_two_corpora_are_joined(here: Path, run: Run) -> None:
     done = run("vectors", "add", *given)
     assert done.status == 0, done.err
     assert "Wrote the vectors to all. Next: bayescontam scan --benchmark FILE" in done.out
+    again = run("vectors", "add", *given)
+    assert "Read the joined vectors in all, nothing was joined again. Next: bay" in again.out
     shown = run("vectors", "show", "all")
     assert shown.status == 0, shown.err
     rows = [line.split() for line in shown.out.splitlines()]
@@ -551,7 +557,14 @@ def test_a_clean_corpus_is_written_after_the_scan(run: Run, here: Path) -> None:
     assert len(Path("clean/files/good.jsonl").read_text().splitlines()) == 60
     # The finished scan and the finished corpus are there: nothing is done again.
     again = run(*command, *options)
-    assert (again.status, again.out, again.err) == (0, done.out, "")
+    assert (again.status, again.err) == (0, "")
+    read = done.out.replace(
+        "Wrote the scan to out.", "Read the finished scan in out, nothing was searched again."
+    ).replace(
+        "Wrote the clean corpus to clean/files.",
+        "Read the finished clean corpus in clean/files, nothing was written again.",
+    )
+    assert again.out == read
     other = run(*command, "--write-clean", "clean", "--above-cosine", "0.8")
     assert_refused(other, r"clean: holds a clean corpus of another scan or other limits")
 

