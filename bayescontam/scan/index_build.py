@@ -19,7 +19,13 @@ from bayescontam._types import IntArray, Matrix
 from bayescontam.errors import DataError, UsageError
 from bayescontam.scan.index_lists import NearestList, centres_of, nearest_list, trained_centres
 from bayescontam.scan.index_texts import list_texts
-from bayescontam.scan.stored_vectors import FORMAT, StoredShard, StoredVectors, megabytes
+from bayescontam.scan.stored_vectors import (
+    FORMAT,
+    StoredShard,
+    StoredVectors,
+    check_distinct,
+    megabytes,
+)
 from bayescontam.scan.vector_index import (
     ABOUT,
     TABLES,
@@ -98,7 +104,8 @@ def build_index(
     Raises
     ------
     UsageError
-        If an option cannot be used, or the vectors are of different embedders.
+        If an option cannot be used, the vectors are of different embedders, or their documents
+        would count twice or as one source.
     DataError
         If a folder holds no stored vectors, or they are damaged.
     TaskError
@@ -129,16 +136,15 @@ def build_index(
         raise UsageError("vectors: is empty; give one folder of stored vectors or several")
     stored = [StoredVectors.load(folder) for folder in given]
     same_embedder(stored)
-    names = [vectors.key for vectors in stored]
-    if len(set(names)) < len(names):
-        raise UsageError("vectors: the same vectors stand twice; give each folder once")
+    check_distinct(stored)
+    _check_names(stored)
     require("faiss", "scan")
     write_line(
         progress and twice_installed(),
         "both faiss-cpu and faiss-gpu are installed, which write the same files: pip uninstall"
         " both, then install the one that you want",
     )
-    folder, key = Path(out), {"stored": names, "kind": kind, "recall": recall}
+    folder, key = Path(out), {"stored": [v.key for v in stored], "kind": kind, "recall": recall}
     for each in stored:
         if folder.resolve().is_relative_to(each.folder.resolve()):
             raise UsageError(f"{printable(str(folder))}: lies among the vectors; choose another")
@@ -147,6 +153,21 @@ def build_index(
         if not _finished(folder, key, replace):
             IndexBuild(folder, stored, kind, recall, progress).run(key)
     return VectorIndex.load(folder)
+
+
+def _check_names(stored: Sequence[StoredVectors]) -> None:
+    """Refuse two sources of one name, which a search of the index could not keep apart."""
+    seen: dict[str, Path] = {}
+    for number, each in enumerate(stored, 1):
+        for name in each.sources:
+            if name in seen:
+                raise UsageError(
+                    f"source '{printable(name, 60)}': is in {printable(str(seen[name]))} and in"
+                    f" {printable(str(each.folder))}, whose documents would count as one source;"
+                    " join the folders under other names, then build the index of the new one:"
+                    f" bayescontam vectors add … --rename {printable(f'{number}:{name}', 60)}=NAME"
+                )
+            seen[name] = each.folder
 
 
 def _refuse_other_folder(folder: Path) -> None:

@@ -29,6 +29,7 @@ from bayescontam.scan.stored_vectors import (
     ABOUT,
     FORMAT,
     StoredVectors,
+    check_distinct,
     megabytes,
     reading,
     unfinished,
@@ -122,9 +123,8 @@ def add_vectors(
 
 def _check_alike(stored: Sequence[StoredVectors]) -> None:
     """Refuse vectors that one search cannot compare alike."""
-    first, origins = stored[0], [name for each in stored for name in _keys(each)]
-    if len(set(origins)) < len(origins):
-        raise UsageError("vectors: the same vectors stand twice; give each folder once")
+    check_distinct(stored)
+    first = stored[0]
     one = printable(str(first.folder))
     for other in stored[1:]:
         name, before = printable(str(other.folder)), first.about
@@ -151,11 +151,6 @@ def _check_alike(stored: Sequence[StoredVectors]) -> None:
         (a, one), (b, other_name), *_ = dims.items()
         problem = f"has vectors of {b} dimensions, {printable(one)} of {a}"
         raise DataError([Fault(other_name, problem)], "Vectors of one embedder have as many.")
-
-
-def _keys(vectors: StoredVectors) -> list[str]:
-    """Return what identifies the vectors that a folder holds."""
-    return [entry["vectors"] for entry in vectors.about.get("added", [])] or [vectors.key]
 
 
 def _new_names(stored: Sequence[StoredVectors], rename: Mapping[str, str]) -> list[dict[str, str]]:

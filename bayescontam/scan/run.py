@@ -44,6 +44,7 @@ from bayescontam.scan.stored_vectors import (
     VECTORS,
     Precision,
     StoredVectors,
+    check_distinct,
     check_room,
     holds_vectors,
     megabytes,
@@ -234,12 +235,14 @@ def list_corpus(
                 f"{printable(str(each.folder))}: lies in the folder of the scan itself, which"
                 " would replace it; choose another folder for the scan (--out)"
             )
+    check_distinct(stored)
     names = Counter([source.name for source in sources] + [s for v in stored for s in v.sources])
     if repeated := next((name for name, n in names.items() if n > 1), ""):
         raise UsageError(
             f"source '{printable(repeated, 60)}': stands twice among the sources and the stored"
             " vectors, whose documents would count as one source; give sources names of their"
-            " own in manifests (that of a quick scan is 'corpus'), or scan them separately"
+            " own in manifests (that of a quick scan is 'corpus'), join vectors under other names"
+            " (vectors add --rename), or scan them separately"
         )
     found_items, by_source = _read_lists(
         benchmarks, sources, names if manifest.search.per == "source" else [], base

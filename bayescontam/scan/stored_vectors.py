@@ -226,6 +226,10 @@ class StoredShard:
             raise DataError([Fault(self.name, problem)], _ADVICE)
         return table, vectors
 
+    def vector_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of the vectors of some chunks, which are given by their rows."""
+        return self._columns("vector")["vector"].to_numpy()[rows]
+
     def describe(self, rows: NDArray[np.int64]) -> pd.DataFrame:
         """Return `DESCRIBED` and ``text`` of some rows."""
         path, names = f"{self.path}.parquet", [*DESCRIBED, "text"]
@@ -361,6 +365,11 @@ class StoredVectors:
         return sha256((self.folder / ABOUT).read_bytes())
 
     @property
+    def origins(self) -> list[str]:
+        """What identifies the vectors of each scan that they are of, joined ones included."""
+        return [entry["vectors"] for entry in self.about.get("added", [])] or [self.key]
+
+    @property
     def sources(self) -> list[str]:
         """Names of the sources that they are of."""
         return list(dict.fromkeys(row["source"] for row in self.about["strata"]))
@@ -392,6 +401,35 @@ class StoredVectors:
             raise UsageError(
                 f"{printable(str(self.folder))}: the vectors were made by another embedder than"
                 f" the one in use ({listing}); use that of the vectors"
+            )
+
+
+def check_distinct(stored: Sequence[StoredVectors]) -> None:
+    """Refuse vectors whose documents would count twice.
+
+    Raises
+    ------
+    UsageError
+        If vectors of a scan, or the same files of a corpus, are in two of the folders.
+    """
+    origins: dict[str, Path] = {}
+    for each in stored:
+        where = printable(str(each.folder))
+        for origin in each.origins:
+            if (before := origins.setdefault(origin, each.folder)) is not each.folder:
+                raise UsageError(
+                    f"vectors: the same vectors stand twice, in {printable(str(before))} and in"
+                    f" {where}, and their documents would count twice; give each folder once, and"
+                    " none beside one that it was joined to"
+                )
+    files: dict[str, str] = {}
+    for name, about in (scan for each in stored for scan in each.scans):
+        listed = about["key"].get("files of the corpus") if "key" in about else None
+        if listed and (first := files.setdefault(listed, name)) != name:
+            raise UsageError(
+                f"vectors: {printable(first)} and {printable(name)} are of the same files of a"
+                " corpus, whose documents would count twice; give one of them. Several texts of"
+                " the same records are searched together by a manifest with a source for each"
             )
 
 

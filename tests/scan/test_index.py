@@ -19,6 +19,7 @@ from bayescontam.scan import index_build, index_lists, index_texts
 from bayescontam.scan.find import find_nearest
 from bayescontam.scan.index_build import build_index
 from bayescontam.scan.index_lists import nearest_list, trained_centres
+from bayescontam.scan.joining import add_vectors
 from bayescontam.scan.run import Scan
 from bayescontam.scan.stored_vectors import StoredVectors
 from bayescontam.scan.vector_index import ABOUT, VectorIndex, units
@@ -330,7 +331,7 @@ def test_vectors_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 def test_the_sample_has_the_precision_of_the_vectors(tmp_path: Path) -> None:
     write_vectors(tmp_path / "half", 90)
-    write_vectors(tmp_path / "whole", 60)
+    write_vectors(tmp_path / "whole", 60, source="more")
     path = tmp_path / "whole" / "000000.npy"
     np.save(path, np.load(path).astype("<f4") * np.float32(1e6))
     about = json.loads((tmp_path / "whole" / "vectors.json").read_text("utf-8"))
@@ -457,9 +458,18 @@ def test_options_that_cannot_be_used_are_refused(
 
 
 def test_folders_that_cannot_be_used_are_refused(made: Path, tmp_path: Path) -> None:
-    vectors = made / "vectors"
+    vectors, other = made / "vectors", tmp_path / "other"
+    write_vectors(other, 30)
     with pytest.raises(UsageError, match="the same vectors stand twice"):
         build_index([vectors, vectors], tmp_path / "index")
+    add_vectors([vectors, other], tmp_path / "all", rename={"2:made": "more"})
+    with pytest.raises(UsageError, match=r"same vectors stand twice, in .*all and in .*/vectors,"):
+        build_index([tmp_path / "all", vectors], tmp_path / "index")
+    with pytest.raises(
+        UsageError, match=r"source 'made': is in .*vectors add … --rename 2:made=NAME"
+    ):
+        build_index([vectors, other], tmp_path / "index")
+    assert not (tmp_path / "index").exists()
     with pytest.raises(UsageError, match="vectors: is empty"):
         build_index([], tmp_path / "index")
     with pytest.raises(UsageError, match="lies among the vectors"):

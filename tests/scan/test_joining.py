@@ -169,6 +169,33 @@ def test_what_was_joined_is_joined_again(folders: list[Path], small: Small, tmp_
         add_vectors([first.folder, folders[0]], tmp_path / "x", rename={"2:web": "other"})
 
 
+def test_a_folder_beside_one_that_it_was_joined_to_is_not_searched(
+    folders: list[Path], small: Small, tmp_path: Path
+) -> None:
+    renamed = add_vectors(folders, tmp_path / "all", rename={"web": "x", "table": "y"}).folder
+    for made in (looking_in(renamed, folders[0]), looking_in(folders[1], renamed)):
+        with pytest.raises(UsageError, match=r"same vectors stand twice, in .* and in .*beside"):
+            scan(made, tmp_path / "out", base=small.folder)
+
+
+def test_the_same_files_stored_by_two_scans_are_not_joined(
+    folders: list[Path], small: Small, tmp_path: Path
+) -> None:
+    again = tmp_path / "c" / "vectors"
+    text = corpus("web").text.replace("seed = 3", "seed = 4")
+    scan(Manifest.parse(text, "made.toml"), again.parent, base=small.folder, keep_vectors="fp32")
+    message = "and .* are of the same files of a corpus, .* count twice; give one of them"
+    with pytest.raises(UsageError, match=message) as refused:
+        add_vectors([folders[0], again], tmp_path / "all")
+    assert "--rename" not in str(refused.value)
+    for index in (folders[0], add_vectors(folders, tmp_path / "all").folder):
+        with pytest.raises(UsageError, match=message):
+            build_index([index, again], tmp_path / "index")
+    renamed = add_vectors(again, tmp_path / "renamed", rename={"web": "other"}).folder
+    with pytest.raises(UsageError, match=message):
+        scan(looking_in(folders[0], renamed), tmp_path / "out", base=small.folder)
+
+
 def test_shortest_texts_of_each_scan_are_noted(
     folders: list[Path], small: Small, tmp_path: Path
 ) -> None:

@@ -299,8 +299,11 @@ def test_hashes_of_weights_are_compared_and_devices_are_not(vectors: Path) -> No
 
 
 def test_one_name_for_two_sources_is_refused(vectors: Path, small: Small, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="source 's0': stands twice"):
+    with pytest.raises(UsageError, match="the same vectors stand twice"):
         scan(of_stored(vectors, vectors), tmp_path / "out", base=small.folder)
+    beside = manifest("paths = ['notes']", benchmarks=BENCHMARKS, top=f"stored = ['{vectors}']")
+    with pytest.raises(UsageError, match=r"source 's0': stands twice .*vectors add --rename"):
+        scan(beside, tmp_path / "out", base=small.folder)
 
 
 def test_a_scan_does_not_replace_the_vectors_that_it_searches(

@@ -34,8 +34,9 @@ def numbered(word: str, numbers: IntArray) -> Any:
 class VectorWriter:
     """Writes stored vectors part by part."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: str = "made") -> None:
         folder.mkdir(parents=True)
+        self._source = source
         self._folder, self._rng = folder, np.random.default_rng(1)
         self._parts: list[dict[str, Any]] = []
         self._counts = np.zeros(len(STRATA), np.int64)
@@ -49,7 +50,7 @@ class VectorWriter:
         np.save(self._folder / f"{name}.npy", vectors.astype("<f2"))
         table = pa.table(
             {
-                "source": ["made"] * n,
+                "source": [self._source] * n,
                 "stratum": np.array(STRATA)[strata],
                 "document": numbered("document", np.arange(at, at + n)),
                 "chunk": np.zeros(n, np.int32),
@@ -75,9 +76,9 @@ class VectorWriter:
             "embedding": spec.model_dump(),
             "documents": {"read": n, "bytes": 0, "unreadable": {}, "damaged": {}, "without": {},
                           "sampled": n, "short": 0},
-            "short": {"made": counted | {"short": 0, "short_tokens": 0, "short_pieces": 0}},
+            "short": {self._source: counted | {"short": 0, "short_tokens": 0, "short_pieces": 0}},
             "strata": [
-                {"source": "made", "stratum": name, "documents": size, "sampled": size,
+                {"source": self._source, "stratum": name, "documents": size, "sampled": size,
                  "share": 1.0, "chunks": size}
                 for name, size in zip(STRATA, self._counts.tolist(), strict=True)
             ],
@@ -86,13 +87,19 @@ class VectorWriter:
 
 
 def write_vectors(
-    folder: Path, texts: int, *, copies: int = 0, part: int = 65_536, dims: int = DIMS
+    folder: Path,
+    texts: int,
+    *,
+    copies: int = 0,
+    part: int = 65_536,
+    dims: int = DIMS,
+    source: str = "made",
 ) -> None:
     """Write stored vectors in parts; the first `copies` texts occur again, in other parts."""
     of = np.concatenate([np.arange(texts), np.arange(copies)])
     vectors = drawn_vectors(texts, seed=2, dims=dims)
     hashes = np.random.default_rng(3).integers(0, 2**64, size=texts, dtype=np.uint64)
-    writer = VectorWriter(folder)
+    writer = VectorWriter(folder, source)
     for at in range(0, len(of), part):
         rows = of[at : at + part]
         writer.add(vectors[rows], rows, hashes[rows])
