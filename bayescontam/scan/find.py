@@ -17,6 +17,7 @@ from bayescontam.scan.chunking import DESCRIBED
 from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.execution import Execution
 from bayescontam.scan.search import Queries, Searcher
+from bayescontam.scan.shard_search import add_chunks
 from bayescontam.scan.sketch import Sketch, split_places
 from bayescontam.scan.stored_vectors import StoredShard, StoredVectors
 from bayescontam.scan.vector_index import ABOUT, VectorIndex, candidates, units
@@ -128,7 +129,7 @@ def _among_all(
             # One for each part: of a part that is done, only its best are held.
             searcher = Searcher(query, k, device)
             for chunks in shard.chunks(number, None):
-                searcher.add(chunks)
+                add_chunks(searcher, chunks, shard)
             sketch = sketch.merge(searcher.sketch(number))
             advance(shard.size)
     return sketch.top(0, k)

@@ -83,7 +83,7 @@ class SearchStage:
             # As in workers beside others, so that their number changes no rounding.
             with one_thread(require("torch", "scan")):
                 for chunks in self._chunks(number, shard, embedder):
-                    self._add(searcher, chunks, shard)
+                    add_chunks(searcher, chunks, shard)
             searcher.sketch(number).save(path)
             # After the result: what the log lists is done, and not done again.
             seconds = time.perf_counter() - start
@@ -98,21 +98,25 @@ class SearchStage:
         self.store.write(number, table, vectors)
         return divided(table, vectors, number)
 
-    def _add(self, searcher: AnySearcher, chunks: Chunks, shard: Shard) -> None:
-        there, wanted = chunks.vectors.shape[1], searcher.dims
-        if there != wanted:
-            problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
-            raise DataError([Fault(shard.name, problem)])
-        try:
-            searcher.add(chunks)
-        except ValueError as error:
-            # The row is looked for only now: to look through all vectors first takes long.
-            odd = ~np.isfinite(chunks.vectors).all(axis=1)
-            if not odd.any():
-                raise
-            row = int(split_places(chunks.places)[1][odd][0])
-            fault = Fault(shard.name, "the vector is not finite", row=row + 1)
-            raise DataError([fault]) from error
+
+def add_chunks(searcher: AnySearcher, chunks: Chunks, shard: Shard) -> None:
+    """Compare chunks of a shard; refuse vectors of other dimensions, or that are not finite."""
+    there, wanted = chunks.vectors.shape[1], searcher.dims
+    if there != wanted:
+        problem = f"has {there} dimensions, the items have {wanted}; use one embedder for both"
+        raise DataError([Fault(shard.name, problem)])
+    try:
+        searcher.add(chunks)
+    except ValueError as error:
+        # The row is looked for only now: to look through all vectors first takes long.
+        odd = ~np.isfinite(chunks.vectors).all(axis=1)
+        if not odd.any():
+            raise
+        rows = split_places(chunks.places)[1][odd]
+        if isinstance(shard, StoredShard):
+            rows = shard.vector_rows(rows)
+        fault = Fault(shard.name, "the vector is not finite", row=int(rows.min()) + 1)
+        raise DataError([fault]) from error
 
 
 def vector_shards(corpus: CorpusListing) -> list[Shard]:

@@ -1,16 +1,19 @@
 """Nearest chunks of stored vectors against all products."""
 
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from bayescontam.errors import UsageError
+from bayescontam.errors import DataError, UsageError
 from bayescontam.scan import stored_vectors
 from bayescontam.scan.embedders import load_embedder
 from bayescontam.scan.find import find_nearest
 from bayescontam.scan.stored_vectors import ABOUT
 from bayescontam.specs.corpus import Embedding
+from tests.support.corpora import manifest
 from tests.support.small_corpus import ATOL, Small, Truth, scan
 
 
@@ -62,3 +65,18 @@ def test_another_embedder_than_was_there_is_refused(vectors: Path, tmp_path: Pat
     (parts / ABOUT).write_text(record.replace('"dims": 256', '"dims": 128'), "utf-8")
     with pytest.raises(UsageError, match="made by another embedder"):
         find_nearest(parts, "w1", 5, device="cpu")
+
+
+def test_vectors_that_are_not_finite_are_named(vectors: Path, small: Small, tmp_path: Path) -> None:
+    damaged = copytree(vectors, tmp_path / "vectors")
+    rows = pd.read_parquet(damaged / "000001.parquet")["vector"].to_numpy()
+    # Those of the table are others.
+    row = int(rows[np.flatnonzero(rows != np.arange(len(rows)))[0]])
+    stored = np.load(damaged / "000001.npy")
+    stored[row, 3] = np.nan
+    np.save(damaged / "000001.npy", stored)
+    message = rf"000001\.npy: row {row + 1}: the vector is not finite"
+    with pytest.raises(DataError, match=message):
+        find_nearest(damaged, "w1", 5, device="cpu")
+    with pytest.raises(DataError, match=message):
+        scan(manifest(top=f"stored = ['{damaged}']"), tmp_path / "out", base=small.folder)
