@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -93,6 +93,7 @@ class File:
     path: str  # what people see: relative to the base folder where it lies below it
     stamp: str  # changes with the content; "" where nothing is known
     in_folder: bool = False  # whether it was found inside a folder, not named or matched
+    identity: str = ""  # the same for all links to one file; "" where nothing is known
 
 
 def expanded(base: Path, path: str) -> Path:
@@ -168,14 +169,14 @@ def _local(path: str, base: Path) -> Iterator[File]:
 
 
 def _walk(folder: Path, base: Path) -> Iterator[File]:
-    seen: set[tuple[int, int]] = set()
+    seen: set[str] = set()
     for root, folders, names in folder.walk(on_error=_fail, follow_symlinks=True):
         # A link may lead back to where the search came from.
-        place = root.stat()
-        if (place.st_dev, place.st_ino) in seen:
+        place = _identity(root, root.stat())
+        if place in seen:
             folders.clear()
             continue
-        seen.add((place.st_dev, place.st_ino))
+        seen.add(place)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in names:
             # A link to nothing stays in the list: reading it says what is wrong. A pipe would wait.
@@ -189,11 +190,18 @@ def _fail(error: OSError) -> None:
 
 def _file(where: Path, base: Path, in_folder: bool = False) -> File:
     shown = where.relative_to(base) if where.is_relative_to(base) else where
-    stamp = ""
+    stamp = identity = ""
     if where.exists():
         status = where.stat()
         stamp = f"{status.st_size}-{status.st_mtime_ns}"
-    return File(str(where), _utf8(shown.as_posix()), stamp, in_folder)
+        identity = _identity(where, status)
+    return File(str(where), _utf8(shown.as_posix()), stamp, in_folder, identity)
+
+
+def _identity(where: Path, status: os.stat_result) -> str:
+    """Return what all links to a file or folder have in common."""
+    # Some file systems number nothing.
+    return f"{status.st_dev}-{status.st_ino}" if status.st_ino else str(where.resolve())
 
 
 def _utf8(path: str) -> str:
@@ -351,6 +359,7 @@ def list_inputs(
         return list_dataset(source, folder)
     found: dict[str, Input] = {}
     passed: dict[str, File] = {}
+    known: dict[str, File] = {}
     for path in source.paths or ():
         files = find_files(path, folder)
         kinds = [(file, _kind(file, source)) for file in files]
@@ -362,6 +371,7 @@ def list_inputs(
         if not usable:
             raise UsageError(_nothing(path, files, source, folder))
         found |= usable
+        known |= {file.location: file for file in files}
         passed |= {file.location: file for file, kind in kinds if kind is None}
     over = [file for location, file in passed.items() if location not in found]
     if over and notes is not None:
@@ -369,7 +379,31 @@ def list_inputs(
             f"source '{printable(source.name)}': {len(over):,} files were passed over because of "
             f"their names ({_counted(over)}); known are {_known(source)}"
         )
+    if again := _again([known[location] for location in found]):
+        for file in again:
+            del found[file.location]
+        if notes is not None:
+            pairs = [f"{file.path} is {first.path}" for file, first in again.items()]
+            notes.append(
+                f"source '{printable(source.name)}': {len(again):,} files were passed over because"
+                f" they are links to others of the source ({join_list(pairs, most=5)})"
+            )
     return sorted(found.values(), key=lambda item: (item.path, item.location))
+
+
+def _again(files: Sequence[File]) -> dict[File, File]:
+    """Return files that are others of the same list under other names, each with the other."""
+    by_identity: dict[str, list[File]] = {}
+    for file in files:
+        if file.identity:
+            by_identity.setdefault(file.identity, []).append(file)
+    again: dict[File, File] = {}
+    for same in by_identity.values():
+        if len(same) > 1:
+            # Of a file and links to it the file stays; of hard links, the first by name.
+            first, *others = sorted(same, key=lambda f: (Path(f.location).is_symlink(), f.path))
+            again |= dict.fromkeys(others, first)
+    return again
 
 
 def _kind(file: File, source: Source) -> Kind | None:

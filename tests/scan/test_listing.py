@@ -139,11 +139,48 @@ def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     (tmp_path / "corpus" / "linked").symlink_to(tmp_path / "real")
     (tmp_path / "corpus" / "b.jsonl").symlink_to(tmp_path / "real" / "a.jsonl")
     (tmp_path / "corpus" / "broken.jsonl").symlink_to(tmp_path / "nothing")
+    (tmp_path / "more.jsonl").write_text("x")
+    (tmp_path / "corpus" / "more.jsonl").symlink_to(tmp_path / "more.jsonl")
     assert list(listed(tmp_path, "corpus")) == [
-        "corpus/b.jsonl",
         "corpus/broken.jsonl",
-        "corpus/linked/a.jsonl",
+        "corpus/linked/a.jsonl",  # corpus/b.jsonl is the same file
+        "corpus/more.jsonl",
     ]
+
+
+def linked_corpus(folder: Path) -> None:
+    (folder / "c" / "2024").mkdir(parents=True)
+    for name in ("2024/a.jsonl", "2024/b.jsonl", "d.jsonl"):
+        (folder / "c" / name).write_text("x")
+    (folder / "c" / "0.jsonl").symlink_to("2024/a.jsonl")
+    (folder / "c" / "e.jsonl").hardlink_to(folder / "c" / "d.jsonl")
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize(
+    "paths", [["c"], ["c/*", "c/2024"], ["c/0.jsonl", "c/e.jsonl", "c/2024", "c/d.jsonl"]]
+)
+def test_a_file_under_two_names_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: list[str], numbered: bool
+) -> None:
+    linked_corpus(tmp_path)
+    stat = Path.stat
+
+    def without_numbers(self: Path, **options: Any) -> os.stat_result:
+        values = list(stat(self, **options))
+        values[1] = 0  # st_ino
+        return os.stat_result(values, {"st_mtime_ns": 0})
+
+    if not numbered:
+        monkeypatch.setattr(Path, "stat", without_numbers)
+    notes: list[str] = []
+    found = [item.path for item in list_inputs(source(*paths), tmp_path, notes)]
+    hard = [] if numbered else ["c/e.jsonl"]  # only their numbers show that they are one
+    assert found == ["c/2024/a.jsonl", "c/2024/b.jsonl", "c/d.jsonl", *hard]
+    pairs = ["'c/0.jsonl is c/2024/a.jsonl'", "'c/e.jsonl is c/d.jsonl'"][: 2 - len(hard)]
+    [note] = notes
+    assert note.startswith(f"source 's': {len(pairs)} files were passed over because they are lin")
+    assert all(pair in note for pair in pairs)
 
 
 def test_names_need_not_be_utf8(tmp_path: Path) -> None:
