@@ -24,7 +24,13 @@ from bayescontam.cli.options import (
     examples,
     exit_if_failed,
 )
-from bayescontam.cli.terminal import command_line, print_checks, print_lines, print_table
+from bayescontam.cli.terminal import (
+    command_line,
+    print_checks,
+    print_lines,
+    print_notes,
+    print_table,
+)
 from bayescontam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,10 +129,18 @@ def curve(
         command=command_line(),
     )
     fitted.to_netcdf(out)
-    if not quiet:
+    if quiet:
+        _print_prior(fitted)
+    else:
         _print_curve(fitted, out)
     if strict:
         exit_if_failed(fitted.checks())
+
+
+def _print_prior(fitted: "Curve") -> None:
+    """Print that nothing was judged if so: with --quiet too, as numbers then rest on a guess."""
+    found = [check for check in fitted.checks() if check.name == "Judgements"]
+    print_notes(f"{check.outcome.value}: {check.sentence}" for check in found)
 
 
 def _print_curve(fitted: "Curve", path: Path) -> None:
@@ -225,7 +239,9 @@ def covariates(
         fitted.to_netcdf(save_curve)
     weighed = item_contamination(opened, fitted, floor=floor, draws=draws, progress=not quiet)
     write_table(out, Covariates.from_frame(covariates_table(weighed, opened, fitted)).frame)
-    if not quiet:
+    if quiet:
+        _print_prior(fitted)
+    else:
         _print_weighed(weighed, fitted, level, out)
     if strict:
         exit_if_failed(fitted.checks())

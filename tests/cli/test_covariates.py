@@ -99,6 +99,11 @@ def test_without_a_curve_one_is_made(run: Run) -> None:
     first = Path("c.csv").read_bytes()
     assert run("covariates", "scan", "--curve", "kept.nc", "-o", "c.csv", "--draws", 50).status == 0
     assert Path("c.csv").read_bytes() == first
+    note = "caution: Nothing was judged: the curve is the prior, made for no embedder in particular"
+    for given in (arguments[:4], ("--curve", "kept.nc", "-o", "c.csv", "--draws", 50)):
+        silent = run("covariates", "scan", *given, "--quiet")
+        assert (silent.status, silent.out) == (0, "")
+        assert silent.err == f"{note}. Judge some pairs: bayescontam judge export.\n"
 
 
 @pytest.mark.slow

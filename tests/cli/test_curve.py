@@ -50,8 +50,10 @@ def test_without_judgements_it_is_the_prior_and_says_so(run: Run) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["a scan", "curve.nc"]
 
 
-def test_quiet_says_nothing(run: Run) -> None:
-    assert run("curve", "a scan", "-o", "curve.nc", "-q", "--strict") == Done(0, "", "")
+def test_quiet_says_only_that_nothing_was_judged(run: Run) -> None:
+    note = "caution: Nothing was judged: the curve is the prior, made for no embedder in particular"
+    done = run("curve", "a scan", "-o", "curve.nc", "-q", "--strict")
+    assert done == Done(0, "", f"{note}. Judge some pairs: bayescontam judge export.\n")
 
 
 def test_a_spec_may_be_a_file(run: Run) -> None:
