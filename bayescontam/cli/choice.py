@@ -33,7 +33,10 @@ PerItem = Annotated[int | None, in_choice(help="Instead: best matches of each it
 OnlyBenchmarks = Annotated[
     list[str] | None, in_choice("--benchmark", help="Only this benchmark; may be repeated.")
 ]
-Seed = Annotated[int, in_choice(help="Seed of the choice; a smaller number is a part of it.")]
+Seed = Annotated[
+    int | None,
+    in_choice(help="Seed of the choice; a smaller number is a part of it; default: 1."),
+]
 Of = Annotated[
     list[Path] | None,
     in_passes(help="Judgements (.csv or .parquet) of pairs to judge again; may be repeated."),

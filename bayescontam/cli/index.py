@@ -8,6 +8,7 @@ from typer import Argument, Option
 from bayescontam._progress import stage
 from bayescontam.cli.options import Quiet, examples
 from bayescontam.cli.terminal import print_lines, print_table, quoted, resumable, written_at
+from bayescontam.errors import UsageError
 
 EXAMPLES = examples(
     "bayescontam index scan/vectors --out index",
@@ -26,14 +27,21 @@ def index(
         Option(help="flat compares with all, the others with lists; auto chooses by size."),
     ] = "auto",
     recall: Annotated[
-        float, Option(help="Share of the 100 nearest texts that a search is to find.")
-    ] = 0.98,
+        float | None,
+        Option(help="Share of the 100 nearest texts that a search is to find; default: 0.98."),
+    ] = None,
     replace: Annotated[
         bool, Option("--replace", help="Replace the finished index of other vectors.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Build an index of stored vectors; resumes an interrupted one."""
+    if kind == "flat" and recall is not None:
+        raise UsageError(
+            "--recall: decides how many lists are searched, and a flat index has none; leave it"
+            " out, or choose another --kind"
+        )
+    recall = 0.98 if recall is None else recall
     with stage(not quiet, "loading FAISS"):
         import pandas as pd
 

@@ -40,6 +40,7 @@ from bayescontam.cli.choice import (
 )
 from bayescontam.cli.options import Quiet, ScanFolder, examples
 from bayescontam.cli.terminal import print_lines, print_table, put_json, quoted, resumable
+from bayescontam.errors import UsageError
 
 EXAMPLES = examples(
     "bayescontam judge export scan --out sheet.xlsx",
@@ -70,7 +71,7 @@ def export(
     pairs: Pairs = None,
     per_item: PerItem = None,
     benchmark: OnlyBenchmarks = None,
-    seed: Seed = 1,
+    seed: Seed = None,
     of: Of = None,
     said: Said = None,
     of_judge: OfJudge = None,
@@ -91,12 +92,13 @@ def export(
     from bayescontam.evidence.sheets import export_sheet, sheet_key
     from bayescontam.scan.results import Scan
 
+    seed = 1 if seed is None else seed
     check_writable(out)
     if key is not None:
         check_table_ending(key, "the key of a sheet")
     chosen = chosen_pairs(
-        Scan.load(folder), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed, of=of,
-        said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
+        Scan.load(folder), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed,
+        of=of, said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
     )  # fmt: skip
     definitions = export_sheet(chosen, out, seed=seed)
     if key is not None:
@@ -178,7 +180,7 @@ def llm(
     pairs: Pairs = None,
     per_item: PerItem = None,
     benchmark: OnlyBenchmarks = None,
-    seed: Seed = 1,
+    seed: Seed = None,
     of: Of = None,
     said: Said = None,
     of_judge: OfJudge = None,
@@ -199,6 +201,10 @@ def llm(
     quiet: Quiet = False,
 ) -> None:
     """Have a language model judge pairs; what it leaves unjudged never counts as clean."""
+    if seed is not None and (per_item is not None or curve is not None):
+        raise UsageError(
+            "--seed: is of pairs that are drawn, and --per-item and --curve draw none; leave it out"
+        )
     from bayescontam.evidence.llm import add_judgements, judge_name
     from bayescontam.scan.results import Scan
 
@@ -208,8 +214,9 @@ def llm(
         max_output_tokens=max_output_tokens, effort=effort,
     )  # fmt: skip
     chosen = chosen_pairs(
-        Scan.load(scan), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed, of=of,
-        said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
+        Scan.load(scan), pairs=pairs, per_item=per_item, benchmark=benchmark,
+        seed=1 if seed is None else seed, of=of, said=said, of_judge=of_judge, strata=strata,
+        curve=curve, item=item,
         judge=judge_name(model, run, judge), quiet=quiet,
     )  # fmt: skip
     with resumable("answers"):

@@ -73,7 +73,7 @@ def verbatim(
     from bayescontam.evidence.verbatim import verbatim_judgements
 
     _check_out(out)
-    pairs = _chosen(_load(folder, quiet), per_item, None, 1, benchmark)
+    pairs = _chosen(_load(folder, quiet), per_item, None, None, benchmark)
     made = verbatim_judgements(pairs, min_words=min_words, share=share, progress=not quiet)
     _add(out, made, replace, quiet)
 
@@ -127,7 +127,9 @@ def apply(
     ] = None,
     per_item: PerItem = None,
     benchmark: Benchmarks = None,
-    seed: Annotated[int, in_choice(help="Seed of the choice of --pairs.")] = 1,
+    seed: Annotated[
+        int | None, in_choice(help="Seed of the choice of --pairs; default: 1.")
+    ] = None,
     replace: Replace = False,
     quiet: Quiet = False,
 ) -> None:
@@ -152,15 +154,21 @@ def _load(folder: Path, quiet: bool) -> "Scan":
 
 
 def _chosen(
-    scan: "Scan", per_item: int | None, pairs: int | None, seed: int, benchmarks: list[str] | None
+    scan: "Scan",
+    per_item: int | None,
+    pairs: int | None,
+    seed: int | None,
+    benchmarks: list[str] | None,
 ) -> "pd.DataFrame":
     from bayescontam.evidence.choice import all_pairs, choose_pairs, top_pairs
 
     of = benchmarks or None
     if pairs is not None and per_item is not None:
         raise UsageError("--pairs and --per-item: give one; a choice is made by one of the two")
+    if pairs is None and seed is not None:
+        raise UsageError("--seed: is of the choice of --pairs, and none is made; leave it out")
     if pairs is not None:
-        return choose_pairs(scan, pairs, seed, benchmarks=of)
+        return choose_pairs(scan, pairs, 1 if seed is None else seed, benchmarks=of)
     if per_item is not None:
         return top_pairs(scan, per_item, benchmarks=of)
     return all_pairs(scan, benchmarks=of)

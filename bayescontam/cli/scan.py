@@ -204,8 +204,9 @@ def scan(
         ),
     ] = False,
     vector_precision: Annotated[
-        Literal["fp16", "fp32"], in_execution(help="Of stored vectors, in bits a number.")
-    ] = "fp16",
+        Literal["fp16", "fp32"] | None,
+        in_execution(help="Of the vectors that --keep-vectors stores, in bits; default: fp16."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Search a corpus for the items of a benchmark; resumes an interrupted scan."""
@@ -221,6 +222,10 @@ def scan(
         "tokenizer": tokenizer, "api_key_env": api_key_env, "exact": exact or None,
         "backend": backend,
     }  # fmt: skip
+    if vector_precision is not None and not keep_vectors:
+        raise UsageError(
+            "--vector-precision: is of vectors that are stored; add --keep-vectors, or leave it out"
+        )
     spec, base = _manifest(manifest, benchmark, corpus, vectors, index, quick)
     limit = {"above": above, "curve": curve, "above_cosine": above_cosine}
     _check_clean(write_clean, limit, spec, base, out)
@@ -237,7 +242,7 @@ def scan(
             skip_unreadable=skip_unreadable,
             replace=replace,
             keep_work=keep_work,
-            keep_vectors=vector_precision if keep_vectors else None,
+            keep_vectors=vector_precision or "fp16" if keep_vectors else None,
             progress=not quiet,
             command=command_line(),
         )
@@ -367,10 +372,11 @@ def _manifest(
             )
         if "exact" in given and not index:
             raise UsageError("--exact: is of an --index; without one every scan is exact")
-        if not corpus and (own := [word for word in ("text", "stratum", "share") if word in given]):
+        of_texts = ("text", "stratum", "share", "min_tokens")
+        if not corpus and (own := [word for word in of_texts if word in given]):
             raise UsageError(
-                f"--{own[0]}: is of the texts of a corpus, and none is given; stored vectors come"
-                " with theirs: leave it out, or name a --corpus"
+                f"--{own[0].replace('_', '-')}: is of the texts of a corpus, and none is given;"
+                " stored vectors come with theirs: leave it out, or name a --corpus"
             )
         folders = tuple(map(str, vectors or ()))
         embedding = None

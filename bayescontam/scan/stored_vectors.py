@@ -323,6 +323,11 @@ class StoredVectors:
                 )
             name = printable(str(settings.get("model")), 80)
             raise UsageError(f"{where}: the model '{name}' of the vectors {problem}")
+        if endpoint is None and api_key_env is not None:
+            raise UsageError(
+                f"--api-key-env: is of an endpoint, and the model of {where} is loaded here; leave"
+                " it out"
+            )
         if endpoint is not None:
             if problem := address_problem(endpoint):
                 raise UsageError(f"--endpoint: {problem}")

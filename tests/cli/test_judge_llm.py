@@ -68,6 +68,13 @@ def test_chosen_pairs_are_judged(run: Run, scan: Path, server: Server) -> None:
     assert server.requests[0].headers["authorization"] == "Bearer none"
 
 
+def test_a_seed_without_a_draw_is_refused(run: Run, scan: Path, server: Server) -> None:
+    done = run(*options(scan, server, "--per-item", 2, "--seed", 3))
+    assert done.status == 2
+    assert "--seed: is of pairs that are drawn, and --per-item and --curve draw none" in done.err
+    assert not server.requests
+
+
 def test_the_best_pairs_of_each_item_of_a_benchmark(run: Run, scan: Path, server: Server) -> None:
     more = ("--per-item", 2, "--benchmark", BENCHMARKS[0], "--out", "judged.parquet", "--quiet")
     assert run(*options(scan, server, *more)) == Done(0, "", "")

@@ -108,6 +108,9 @@ def test_apply_to_some_pairs(run: Run, scan: Path, judge: Path) -> None:
     done = run("judge", "apply", scan, judge, "-o", "a.csv", "--pairs", 30, "--seed", 4, "--quiet")
     assert (done.status, done.out) == (0, "")
     assert len(read_judgements("a.csv").frame) == 30
+    refused = run("judge", "apply", scan, judge, "-o", "b.csv", "--per-item", 1, "--seed", 4)
+    assert refused.status == 2
+    assert "--seed: is of the choice of --pairs, and none is made; leave it out" in refused.err
     run("judge", "apply", scan, judge, "-o", "b.csv", "--per-item", 1, "--benchmark", BENCHMARKS[1])
     frame = read_judgements("b.csv").frame
     assert (len(frame), set(frame["benchmark"])) == (30, {BENCHMARKS[1]})

@@ -379,7 +379,7 @@ def test_stored_vectors_are_searched_with_their_own_embedder(here: Path, run: Ru
     )
     assert "bayescontam scan --benchmark FILE --vectors a/vectors --out FOLDER" in first.out
     stored = ("--benchmark", "items.jsonl", "--vectors", "a/vectors", *HERE)
-    second = run("scan", *stored, "--min-tokens", "1", "--out", "b")
+    second = run("scan", *stored, "--out", "b")
     assert second.status == 0, second.err
     found = [Scan.load(here / name) for name in ("a", "b")]
     assert found[1].record["embedder"]["model"] == "hashing"
@@ -393,11 +393,22 @@ def test_a_folder_without_vectors_is_refused(here: Path, run: Run) -> None:
     assert "--keep-vectors" in done.err
 
 
-def test_fields_of_a_corpus_need_one(here: Path, run: Run) -> None:
-    stored = ("--benchmark", "items.jsonl", "--vectors", ".", *HERE)
-    done = run("scan", *stored, "--share", "0.5", "--out", "b")
+@pytest.mark.parametrize("place", ["--vectors", "--index"])
+@pytest.mark.parametrize(("option", "value"), [("--share", "0.5"), ("--min-tokens", "3")])
+def test_options_of_texts_need_a_corpus(
+    here: Path, run: Run, place: str, option: str, value: str
+) -> None:
+    stored = ("--benchmark", "items.jsonl", place, ".", *HERE)
+    done = run("scan", *stored, option, value, "--out", "b")
     assert done.status == 2
-    assert "--share: is of the texts of a corpus, and none is given" in done.err
+    assert f"{option}: is of the texts of a corpus, and none is given" in done.err
+
+
+def test_a_precision_of_vectors_that_are_not_stored_is_refused(here: Path, run: Run) -> None:
+    done = run("scan", "m.toml", "--vector-precision", "fp16", "--out", "out", *HERE)
+    assert done.status == 2
+    assert "--vector-precision: is of vectors that are stored; add --keep-vectors" in done.err
+    assert not (here / "out").exists()
 
 
 def test_vectors_belong_into_a_manifest_that_is_given(here: Path, run: Run) -> None:
@@ -414,9 +425,15 @@ def test_an_index_is_built_and_searched(here: Path, run: Run) -> None:
     assert "40 distinct texts: flat, up to 100,000 texts a search of all is fast" in built.err
     assert "recall@39 with 1 of 1 lists: 1.0000" in built.err
     assert "Wrote the index to index. Next: bayescontam scan --benchmark FILE" in built.out
+    refused = run("index", "a/vectors", "--out", "b", "--kind", "flat", "--recall", "0.5")
+    assert refused.status == 2
+    assert "--recall: decides how many lists are searched, and a flat index has none" in refused.err
+    refused = run("find", "a/vectors", "one", "--api-key-env", "KEY", "--device", "cpu")
+    assert refused.status == 2
+    assert "--api-key-env: is of an endpoint, and the model of " in refused.err
     again = run("index", "a/vectors", "--out", "index")
     assert "Read the finished index in index, nothing was built again. Next: bay" in again.out
-    items = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
+    items = ("--benchmark", "items.jsonl", *HERE)
     done = run("scan", *items, "--index", "index", "--out", "b")
     assert done.status == 0, done.err
     assert "searched by an index (flat), not exactly" in done.out
@@ -538,7 +555,7 @@ def test_vectors_of_two_corpora_are_joined(here: Path, run: Run) -> None:
     assert ["corpus", "1", "30", "30", "30"] in rows
     assert ["more", "1", "9", "9", "9"] in rows
     assert run("vectors", "add", *given, "--quiet").out == ""
-    items = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
+    items = ("--benchmark", "items.jsonl", *HERE)
     assert run("scan", *items, "--vectors", "all", "--out", "c").status == 0
     assert set(Scan.load(here / "c").matches["source"]) == {"corpus", "more"}
 

@@ -19,8 +19,16 @@ pytest.importorskip("openai")
 
 Run = Callable[..., Done]
 HERE = ("--jobs", "1", "--device", "cpu")
-QUICK = ("--benchmark", "items.jsonl", "--min-tokens", "1", *HERE)
-CORPUS = ("--corpus", "good.jsonl", "--keep-vectors", "--vector-precision", "fp32")
+QUICK = ("--benchmark", "items.jsonl", *HERE)
+CORPUS = (
+    "--corpus",
+    "good.jsonl",
+    "--min-tokens",
+    "1",
+    "--keep-vectors",
+    "--vector-precision",
+    "fp32",
+)
 LENGTH = ("--max-tokens", "2048", "--tokenizer", "hashing")
 
 
