@@ -124,19 +124,56 @@ class Request[AnswerT](Protocol):
         """Return the answer in what the model wrote; a ValueError says why there is none."""
 
 
+_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OPENED = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
+_CLOSED = re.compile(
+    r"(?:^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A mark that ends a line, or begins one; within a line it may be spoken of."""
+
+
+def without_thoughts(text: str) -> str:
+    """Return a reply without what a model thought before."""
+    text = _THOUGHTS.sub("\n", text)
+    # Some servers leave out the mark that opens the thoughts.
+    return text[max((mark.end() for mark in _CLOSED.finditer(text)), default=0) :]
+
+
+def unfinished_thought(text: str) -> str:
+    """Return the mark of a thought that does not end in a reply `without_thoughts`, or nothing."""
+    mark = _OPENED.search(text)
+    return mark[0] if mark else ""
+
+
+_CLOSING = re.compile(r"</\w+>|<\|\w+\|>")
+"""Marks with which a reply may end: a tag around the answer, or a model's own end."""
 _ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 """An escape of JSON, or a backslash that begins none, as models write LaTeX."""
 
 
-def json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Give the outermost JSON objects in a text, LaTeX and line breaks in their texts included."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unrepeated, strict=False)
+def json_objects(text: str) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects in a reply; a ValueError if words follow the last of them.
+
+    Such words may revoke it: it may be an example, or a draft. LaTeX and line breaks in texts of
+    objects are read as they are.
+    """
     text = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
+    found = list(_objects(text))
+    rest = _CLOSING.sub("", text[found[-1][1] :]) if found else ""
+    if re.search(r"\w", rest):
+        raise ValueError(f"words follow the JSON object: '{rest.strip()[:_SHOWN]}'")
+    return [data for data, _ in found]
+
+
+def _objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Give each object with where it ends."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unrepeated, strict=False)
     at = text.find("{")
     while at >= 0:
         try:
             data, end = decoder.raw_decode(text, at)
-            yield data
+            yield data, end
         except ValueError:
             end = at + 1
         except RecursionError:

@@ -17,8 +17,16 @@ from bayescontam._text import join_list, printable
 from bayescontam.budget import Budget
 from bayescontam.data.importers.arc import ArcTasks, Grid, concept_of, load_tasks
 from bayescontam.data.importers.arc_predictions import OUTCOMES, outcome_of
-from bayescontam.data.importers.arc_replies import read_reply, without_thoughts
-from bayescontam.endpoint import CUT_OFF, Caller, Endpoint, Failure, TextCall, call_all
+from bayescontam.data.importers.arc_replies import read_reply
+from bayescontam.endpoint import (
+    CUT_OFF,
+    Caller,
+    Endpoint,
+    Failure,
+    TextCall,
+    call_all,
+    without_thoughts,
+)
 from bayescontam.errors import TaskError, UsageError
 
 PROMPT = Path(__file__).with_name("prompts") / "solve.md"

@@ -21,7 +21,17 @@ from bayescontam.duplicates.kinds import (
     STORY,
     Kind,
 )
-from bayescontam.endpoint import CUT_OFF, REFUSED, Caller, Endpoint, Failure, TextCall, json_objects
+from bayescontam.endpoint import (
+    CUT_OFF,
+    REFUSED,
+    Caller,
+    Endpoint,
+    Failure,
+    TextCall,
+    json_objects,
+    unfinished_thought,
+    without_thoughts,
+)
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm import CUT, Question, load_prompt, read_answer
 from bayescontam.specs.recipe import Writing
@@ -46,9 +56,10 @@ class Prompt(TextCall):
 
     def read(self, text: str) -> str:
         """Return what was written; what else is wrong with it is found later, and counted."""
-        text = super().read(text)
-        thoughts, end, rest = text.rpartition("</think>")
-        return (rest if end else thoughts + rest).strip()
+        text = without_thoughts(super().read(text)).strip()
+        # Thoughts that do not end are no answer; elsewhere a mark may be part of one.
+        mark = unfinished_thought(text)
+        return "" if mark and text.startswith(mark) else text
 
 
 def _by_user(content: str) -> list[dict[str, str]]:
@@ -252,8 +263,7 @@ class Writer:
         prompt = Prompt(_by_user(content), _FACTS, options)
         for attempt in range(self.settings.tries):
             reply = await self._reply(caller, prompt, attempt)
-            known = [each for each in json_objects(reply) if {"missing", "gives_answer"} <= {*each}]
-            found = known[-1] if known else {}
+            found = _last_object(reply, {"missing", "gives_answer"})
             missing, gives = found.get("missing"), found.get("gives_answer")
             if isinstance(missing, list) and isinstance(gives, bool):
                 break
@@ -371,6 +381,15 @@ def _read_texts(reply: str) -> list[str]:
     if any(texts == [] for texts in found):
         return []
     raise DuplicateError("its reply is no JSON with texts", printable(reply, 120))
+
+
+def _last_object(reply: str, fields: set[str]) -> dict[str, Any]:
+    """Return the last object in a reply that has some fields, an empty one if there is none."""
+    try:
+        known = [each for each in json_objects(reply) if fields <= {*each}]
+    except ValueError:
+        return {}
+    return known[-1] if known else {}
 
 
 def _values(reply: str) -> Iterator[Any]:

@@ -27,7 +27,16 @@ from bayescontam.data.judgements import (
     write_judgements,
 )
 from bayescontam.data.tables import check_table_ending
-from bayescontam.endpoint import CUT_OFF, Caller, Endpoint, Failure, call_all, json_objects
+from bayescontam.endpoint import (
+    CUT_OFF,
+    Caller,
+    Endpoint,
+    Failure,
+    call_all,
+    json_objects,
+    unfinished_thought,
+    without_thoughts,
+)
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
 
 CUT = 20_000
@@ -147,7 +156,11 @@ class Answer(BaseModel):
 
 
 def read_answer(text: str) -> Answer:
-    """Find the answer in what a model wrote."""
+    """Find the answer in what a model wrote, its thoughts and drafts apart."""
+    text = without_thoughts(text).strip()
+    # From the first object on, a mark may be quoted.
+    if mark := unfinished_thought(text.partition("{")[0]):
+        raise ValueError(f"ends within {mark}")
     found: list[Answer] = []
     problem = f"no JSON object in '{text[:_SHOWN]}'"
     for data in json_objects(text):

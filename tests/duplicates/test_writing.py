@@ -21,7 +21,7 @@ from bayescontam.specs.recipe import Recipe
 from bayescontam.specs.registry import load_recipe
 from tests.support.human_eval import tasks
 from tests.support.json_lines import write_rows
-from tests.support.llm_server import Reply, Request, Server, completion, fault, verdict
+from tests.support.llm_server import VERDICT, Reply, Request, Server, completion, fault, verdict
 
 pytest.importorskip("openai")
 
@@ -364,6 +364,25 @@ def test_a_judge_that_cannot_be_read_is_named_and_paid_for_once(
         calls = len(server.requests)
     made_of(texts, load_recipe("paraphrase"), server, tmp_path)
     assert len(server.requests) == calls
+
+
+def test_thoughts_that_do_not_end_are_no_answer(
+    texts: Path, server: Server, tmp_path: Path
+) -> None:
+    draft = f"<think>Perhaps {json.dumps(VERDICT)}"
+    server.behave = lambda request: completion(draft) if judged(request) else any_text(request)
+    made = made_of(texts, load_recipe("paraphrase"), server, tmp_path / "judge")
+    assert not made.rows
+    assert made.failures["reason"].eq("the judge's answer is unparsable").all()
+
+    def unfinished(request: Request) -> Reply:
+        content = json.dumps({"paraphrases": written(paraphrases(request, in_prompt(request)))})
+        return verdict() if judged(request) else completion(f"<think>Perhaps {content}")
+
+    server.behave = unfinished
+    made = made_of(texts, load_recipe("paraphrase"), server, tmp_path / "writer")
+    assert not made.rows
+    assert made.failures["reason"].eq("its reply is no JSON with texts").all()
 
 
 def test_failing_solutions_are_written_again_for_every_copy(server: Server, tmp_path: Path) -> None:

@@ -9,14 +9,8 @@ from itertools import chain, pairwise
 from typing import Any
 
 from bayescontam.data.importers.arc import Grid, grid_problem
+from bayescontam.endpoint import unfinished_thought, without_thoughts
 
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_UNFINISHED = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_THOUGHT = re.compile(
-    r"(?:^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A mark that ends a line, or begins one; within a line it may be spoken of."""
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 _ANSWER = re.compile(
     r"\b(?:final|answers?|outputs?|results?|solution|predict(?:ion|ed)|attempt)\b", re.IGNORECASE
@@ -123,8 +117,8 @@ def read_reply(text: str) -> Reply:
     if "\n" not in text.strip() and "\\n" in text:
         text = text.replace("\\n", "\n")
     text = without_thoughts(text)
-    if open_ := _UNFINISHED.search(text):
-        return Reply(None, f"ends within {open_[0]}")
+    if mark := unfinished_thought(text):
+        return Reply(None, f"ends within {mark}")
     if sum(bool(_FENCE.match(line)) for line in text.split("\n")) % 2:
         return Reply(None, "ends within a code fence")
     found = _blocks(text)
@@ -142,13 +136,6 @@ def read_reply(text: str) -> Reply:
     if len({json.dumps(block.grid) for block in after}) > 1 or not apart:
         return Reply(None, f"holds {len(after)} grids; it is not clear which is the answer")
     return Reply(after[0].grid, after[0].problem)
-
-
-def without_thoughts(text: str) -> str:
-    """Return a reply without what a model thought before."""
-    text = _THINKING.sub("\n", text)
-    # Some servers leave out the mark that opens the thoughts.
-    return text[max((mark.end() for mark in _THOUGHT.finditer(text)), default=0) :]
 
 
 def _at_end(text: str, found: list[_Block]) -> list[_Block]:

@@ -24,10 +24,13 @@ def test_kinds_are_those_of_judgements() -> None:
         TEXT,
         f"\n{TEXT}\n",
         f"```json\n{json.dumps(VERDICT, indent=2)}\n```",
-        f"I compare {{both}} texts. Here: {TEXT} Done {{",
+        f"I compare {{both}} texts. Here: {TEXT} {{",
         f"{TEXT} and once more {TEXT}",
         f'{{"note": 1}} {TEXT}',
         f"[{TEXT}]",
+        f"<answer>{TEXT}</answer><|im_end|>",
+        f"<think>Perhaps {OTHER}. No.</think>\n{TEXT}",
+        f"Perhaps {OTHER}. No.\n</think>\n\n{TEXT}",
     ],
 )
 def test_an_answer_is_found(text: str) -> None:
@@ -45,6 +48,11 @@ def test_half_a_character_in_the_reasoning_does_no_harm() -> None:
     assert Answer.model_validate_json(answer.model_dump_json()) == answer
 
 
+def test_a_mark_of_thoughts_may_be_quoted_in_the_reasoning() -> None:
+    answer = read_answer(TEXT.replace("same", "both hold <think>"))
+    assert answer.reasoning == "both hold <think>"
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
@@ -53,6 +61,11 @@ def test_half_a_character_in_the_reasoning_does_no_harm() -> None:
         ('{"a":' * 20_000, "no JSON object"),
         (f"{TEXT}\n{OTHER}", "2 answers that differ"),
         (f'{{"answer": {TEXT}}}', "Field required"),
+        (f"<think>Perhaps {TEXT}. No, wrong.</think> They differ; I cannot decide.", "They differ"),
+        (f"<think>First: {TEXT} hmm but wait", "ends within <think>"),
+        (f"<think>First: {TEXT}", "ends within <think>"),
+        (f"Example of format: {TEXT}. My answer: not a duplicate.", "words follow the JSON object"),
+        (f'{TEXT}\n{{"reasoning": "but', "words follow the JSON object"),
         (TEXT[:-1] + ', "is_duplicate": false}', "no JSON object"),
         (TEXT.replace("0.9", "NaN"), "finite number"),
         (TEXT.replace("0.9", "Infinity"), "finite number"),
@@ -91,4 +104,4 @@ def test_kinds_agree_with_verdicts(kind: str, duplicate: bool) -> None:
     ],
 )
 def test_formulas_and_line_breaks_are_read(text: str, wanted: str) -> None:
-    assert list(json_objects(text)) == [{"reasoning": wanted, "n": 1}]
+    assert json_objects(text) == [{"reasoning": wanted, "n": 1}]
