@@ -6,7 +6,8 @@ import os
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,10 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _ID = f"p{FORMAT}-"
 """How names of pairs begin, which so hold the version of the meaning of kinds."""
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
-_WORD, _WORDS = re.compile(r"\w+"), 8
+_WORD = re.compile(r"\w+")
+_CHANGED, _OF_WORDS = 3, 50
+"""Words of a text that a spreadsheet may change, as it takes "1,000" for a number: so many, or one
+of so many if that is more."""
 
 
 def write_workbook(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
@@ -318,14 +322,22 @@ def _compare_texts(table: pd.DataFrame, texts: pd.DataFrame, faults: FaultList) 
     """Add a fault for each row whose texts are not those of its pair."""
     problem = "is not the text of this pair; were cells moved or sorted apart from their rows?"
     for name in (name for name in texts.columns if name in table.columns):
-        cells = zip(table[name], texts[name], strict=True)
-        faults.flag(np.array([_strange(cell, text) for cell, text in cells]), name, problem)
+        own = [tuple(_WORD.findall(_fitting(text))) for text in texts[name]]
+        cells = ["" if cell is None else str(cell) for cell in table[name]]
+        given = [tuple(_WORD.findall(cell)) for cell in cells]
+        known = {*own}
+        strange = [
+            bool(found) and found != words and (found in known or _far_apart(found, words))
+            for found, words in zip(given, own, strict=True)
+        ]
+        faults.flag(np.array(strange), name, problem)
 
 
-def _strange(cell: Any, text: str) -> bool:
-    # A few words and signs may have changed in a spreadsheet that took them for a number.
-    known, found = (_WORD.findall(part)[:_WORDS] for part in (_fitting(text), str(cell)))
-    return len(known) == _WORDS and bool(found) and known != found
+def _far_apart(found: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether more words differ than a spreadsheet may have changed."""
+    ours, theirs = Counter(found), Counter(words)
+    most = max(_CHANGED, len(words) // _OF_WORDS)
+    return max((ours - theirs).total(), (theirs - ours).total()) > most
 
 
 def _refuse_loose(table: pd.DataFrame, faults: FaultList) -> None:

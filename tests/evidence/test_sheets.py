@@ -329,6 +329,42 @@ def test_cells_moved_apart_from_their_rows_are_noticed(
         import_sheet(scan, path, "Ada", tmp_path / "judged.csv")
 
 
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory) -> Scan:
+    """Give a scan whose items share all words but one, and whose chunks are short."""
+    made = make_scan()
+    items, texts = made.items.copy(), made.texts.copy()
+    start = "Choose the one correct answer to this question about the number "
+    items["text"] = [start + str(at) for at in range(len(items))]
+    texts["text"] = [f"{at},000" for at in range(len(texts))]
+    made = replace(made, items=items, texts=texts)
+    return Scan.load(made.write(tmp_path_factory.mktemp("alike") / "scan"))
+
+
+@both
+@pytest.mark.parametrize("column", ["item_text", "chunk_text"])
+def test_moved_cells_are_noticed_by_any_word(
+    alike: Scan, tmp_path: Path, column: str, suffix: str
+) -> None:
+    path = tmp_path / f"sheet{suffix}"
+    export_sheet(choose_pairs(alike, 20, seed=1), path, seed=1)
+    table = _read(path).astype(object).assign(is_duplicate=1)
+    table[column] = sorted(table[column])
+    _write(table, path)
+    with pytest.raises(DataError, match=f"rows .*: {column}: is not the text of this pair; were"):
+        import_sheet(alike, path, "Ada", tmp_path / "judged.csv")
+
+
+@both
+def test_a_spreadsheet_may_change_numbers(alike: Scan, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"sheet{suffix}"
+    export_sheet(choose_pairs(alike, 20, seed=1), path, seed=1)
+    table = _read(path).astype(object).assign(is_duplicate=1)
+    table["chunk_text"] = table["chunk_text"].str.replace(",000", "000.0")
+    _write(table, path)
+    assert import_sheet(alike, path, "Ada", tmp_path / "judged.csv").total == 20
+
+
 def test_what_a_judge_may_change(scan: Scan, sheet: Callable[..., Path], tmp_path: Path) -> None:
     path = sheet(is_duplicate=[1, 0, 1], seen=["monday"])
     table = _read(path)
