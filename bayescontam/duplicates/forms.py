@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 AS_MADE, WRAPPED, TABLE = "as made", "wrapped", "table"
@@ -22,6 +23,7 @@ _LABEL = re.compile(
     r" {0,3}(?:\((?P<inner>\d{1,2}|[A-Za-z])\)|(?P<outer>\d{1,2}|[A-Za-z])(?:[.):]| -))"
     r"\s+(?P<text>\S.*)"
 )
+_INLINE = re.compile(r"(?<!\S)\(?([A-Z])\)\s+(?=\S)")
 _BULLET = re.compile(r"\s*(?:[-*+•]\s+)?")
 _OF_OPTIONS = re.compile(
     r"\b(?:options?|choices?|choose|pick|select|alternatives?|answers?|which of)\b", re.IGNORECASE
@@ -111,6 +113,43 @@ def with_table(text: str, choices: Sequence[str] = ()) -> str:
     if choices:
         return "\n".join([text.rstrip(), "", *_table(_with_labels(choices))])
     return text
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a text."""
+
+    label: str
+    text: str
+    line: str  # as it stands in the text, with its label
+
+
+def labelled_options(text: str) -> list[Option]:
+    """Return the options of a text that are labelled in order: on lines, or else ``(A) … (B) …``.
+
+    >>> [option.text for option in labelled_options("Why? (A) So. (B) Not so.")]
+    ['So.', 'Not so.']
+    """
+    lines = text.split("\n")
+    if found := _labelled(lines):
+        at, options = found
+        return [
+            Option(label, option, line.strip())
+            for (label, option), line in zip(options, lines[at : at + len(options)], strict=True)
+        ]
+    best: list[Option] = []
+    for line in lines:
+        marks: list[re.Match[str]] = []
+        for mark in _INLINE.finditer(line):
+            if mark[1] == (_next(marks[-1][1]) if marks else "A"):
+                marks.append(mark)
+        ends = [*(mark.start() for mark in marks[1:]), len(line)]
+        if len(marks) > 1:
+            best = [
+                Option(mark[1], line[mark.end() : end].strip(), line[mark.start() : end].strip())
+                for mark, end in zip(marks, ends, strict=True)
+            ]
+    return best
 
 
 def _table(options: Sequence[tuple[str, str]]) -> list[str]:

@@ -3,7 +3,6 @@
 import json
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -14,7 +13,9 @@ import numpy as np
 
 from bayescontam._text import join_list, printable
 from bayescontam.duplicates import arc, grid_texts, grids, musr, programs, stories
+from bayescontam.duplicates.forms import labelled_options
 from bayescontam.duplicates.items import DuplicateError, Version, planted_of
+from bayescontam.duplicates.paraphrases import check_paraphrase, names_in
 from bayescontam.errors import UsageError
 from bayescontam.specs.recipe import Recipe
 
@@ -24,17 +25,6 @@ type Row = Mapping[str, Any]
 
 PARAPHRASE, SOLUTION, STORY = "paraphrase", "solution", "story"
 """Steps that a language model does."""
-_NAMES = re.compile(
-    r"`[^`\n]+`"  # in backticks
-    r'|(?<!")"(?!")[^"\n]{1,80}"(?!")'  # quoted
-    r"|(?<!\w)'[^'\n]{1,80}'(?!\w)"
-    r"|\d+(?:[.,:]\d+)*"  # numbers
-    r"|\b[A-Za-z]\w*_\w+|\b\w+(?=\()|\b[a-z]+[A-Z]\w*"  # identifiers
-    r"|(?<=[a-z,;] )[A-Z][\w'-]+"  # capitalised within a sentence
-)
-
-
-_NUMBERS = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
 class Kind(ABC):
@@ -73,7 +63,7 @@ class Kind(ABC):
 
     def names(self, version: Version) -> list[str]:
         """Return what a paraphrase has to hold as it is."""
-        return [*dict.fromkeys(_NAMES.findall(version.text))]
+        return names_in(version.text)
 
     def text(self, record: Row) -> str:
         """Return a record's text, without reading what it says; nothing if there is none."""
@@ -93,6 +83,12 @@ class Kind(ABC):
     def check_words(self, text: str, before: str, names: Sequence[str]) -> None:
         """Raise a DuplicateError unless a text is in other words than another, names apart."""
         check_paraphrase(text, before, names)
+        self.check_other_words(text, before)
+
+    def check_other_words(self, text: str, before: str) -> None:
+        """Raise a DuplicateError if a text has the words of another, or nearly."""
+        if _words(text) == _words(before):
+            raise DuplicateError("its words are those of the text before")
         alike = self.recipe.writing.most_alike
         ours, theirs = _words(self.prose(text)), _words(self.prose(before))
         ratio = SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
@@ -134,6 +130,27 @@ class Texts(Kind):
         if self.recipe.text_mode != "input" and answer is None:
             answer = self._answer(record)  # it is to be planted
         return Version(self._text(record), answer)
+
+    def names(self, version: Version) -> list[str]:
+        """Return what any text has, and labelled options with their labels."""
+        options = labelled_options(version.text)
+        return [*dict.fromkeys([*super().names(version), *(each.line for each in options)])]
+
+    def check_words(self, text: str, before: str, names: Sequence[str]) -> None:
+        """Raise a DuplicateError unless words differ, and labels stand for the same options."""
+        ours, theirs = (
+            [(each.label, *each.text.split()) for each in labelled_options(part)]
+            for part in (text, before)
+        )
+        if ours != theirs:
+            raise DuplicateError("its labelled options are not those of its item, in their order")
+        super().check_words(text, before, names)
+
+    def prose(self, text: str) -> str:
+        """Return a text without its labelled options, which stay as they are."""
+        for each in labelled_options(text):
+            text = text.replace(each.line, "", 1)
+        return text
 
     def check(self, parent: Version, steps: Collection[str], row: Row) -> tuple[str, ...]:
         """Return the checks that a row passes."""
@@ -372,29 +389,6 @@ def value_of(record: Row, field: str) -> Any:
     for part in field.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
-
-
-def check_paraphrase(text: str, before: str, names: Sequence[str]) -> None:
-    """Raise a DuplicateError unless a text has other words than another, and the same names.
-
-    Numbers are none of the words that may change: none is new, and none is there less often.
-    """
-    if not text.strip():
-        raise DuplicateError("its text is empty")
-    if _words(text) == _words(before):
-        raise DuplicateError("its words are those of the text before")
-    if lost := [name for name in names if not _has(text, name.strip("`\"'"))]:
-        raise DuplicateError("a name or number is lost", printable(", ".join(lost), 120))
-    if names:
-        new, old = (Counter(_NUMBERS.findall(each)) for each in (text, before))
-        if odd := [number for number in {*new, *old} if not 0 < old[number] <= new[number]]:
-            detail = printable(", ".join(sorted(odd)), 120)
-            raise DuplicateError("a number is new, or there less often", detail)
-
-
-def _has(text: str, name: str) -> bool:
-    """Return whether a text has a name as a word of its own."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _words(text: str) -> list[str]:

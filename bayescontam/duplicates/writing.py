@@ -142,7 +142,7 @@ class Writer:
                 try:
                     self.kind.check_words(text, version.text, names)
                     for other in found:
-                        self.kind.check_words(text, other, ())
+                        self.kind.check_other_words(text, other)
                     await self._same_meaning(caller, version.text, text)
                     found.append(text)
                 except DuplicateError as caught:

@@ -59,12 +59,16 @@ def judged(request: Request) -> bool:
 
 
 def paraphrases(request: Request, text: str) -> Reply:
-    """Write as many versions as are wanted: the same words in other orders, none twice."""
+    """Write as many versions as are wanted: the same words in other orders, none twice.
+
+    What follows a number stays behind it.
+    """
     [wanted] = re.findall(r"^(One version|\d+ versions),", sent(request), re.MULTILINE)
     count = 1 if wanted == "One version" else int(wanted.split()[0])
-    words = text.split()[::-1]
+    words = re.findall(r"(?:\d+|two) \S+|\S+", text)[::-1]
+    step = 5 if len(words) % 5 else 3
     new = [at for at, opening in enumerate(OPENINGS) if f"{opening} this:" not in sent(request)]
-    cuts = {at: 3 * at % len(words) for at in new[:count]}
+    cuts = {at: step * at % len(words) for at in new[:count]}
     texts = [
         f"{OPENINGS[at]} this: " + " ".join(words[cut:] + words[:cut]) for at, cut in cuts.items()
     ]

@@ -1,0 +1,89 @@
+"""Paraphrases have the names and numbers of their text, and labels stand for the same options."""
+
+import pytest
+
+from bayescontam.duplicates.forms import labelled_options
+from bayescontam.duplicates.items import DuplicateError, Version
+from bayescontam.duplicates.kinds import kind_of
+from bayescontam.duplicates.paraphrases import check_paraphrase, names_in
+from bayescontam.specs.registry import load_recipe
+
+NEW, MOVED = "a number is new", "no longer stands before what it counts"
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "reason"),
+    [
+        ("which gas do plants take in", "in 1850 what gas was absorbed by 3 plants", NEW),
+        ("It is -5 degrees and rises by 3", "At 5 degrees it goes up by 3", "lost"),
+        ("It is 5 degrees and rises by 3", "At -5 degrees it goes up by 3", NEW),
+        ("A car drives 60 km", "By car, 60 miles are driven", MOVED),
+        ("A car drives 60km", "By car, 60miles are driven", "lost"),
+        ("Ada has 3 apples and 5 pears", "5 apples and 3 pears are had by Ada", MOVED),
+        ("Ada has 3 of the apples and 5 of the pears", "Of the apples 5, of the pears 3 are Ada's",
+         MOVED),
+        ("Ada has three apples", "Ada owns thirty apples", "lost"),
+        ("Ada has three apples and five pears", "Ada owns five apples and three pears", MOVED),
+        ("It takes 3 years. Apples cost 5", "It takes 3. Apples of years cost 5", MOVED),
+        ("Add 50% of it", "Of it, add 50", "lost"),
+    ],
+)  # fmt: skip
+def test_numbers_stay_what_they_are(before: str, text: str, reason: str) -> None:
+    with pytest.raises(DuplicateError, match=reason):
+        check_paraphrase(text, before, names_in(before))
+    with pytest.raises(DuplicateError):
+        check_paraphrase(text, before, [])
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        ("Ada has 3 apples and 5 pears", "5 pears and 3 apples are what Ada has"),
+        ("Ada has 5 red apples", "Of apples that Ada has, 5 are red"),
+        ("She gave 3 to Ben in 1850, then left", "In 1850 Ben received 3 from her; she went away"),
+        ("He is 5 years old", "A 5-year-old is what he is"),
+        ("It is −5 at 10:30", "At 10:30 it is −5"),
+        ("Water is H2O, and x2 is 1.5e-3", "x2 is 1.5e-3; water is H2O"),
+        ("the range 3-5 of a list", "of a list the range 3-5"),
+        ("3 of the apples", "of all apples, 3 apples"),
+    ],
+)
+def test_other_words_around_numbers_are_allowed(before: str, text: str) -> None:
+    check_paraphrase(text, before, names_in(before))
+
+
+MCQ = "Which gas do plants take in, mostly?\n{}\nAnswer:"
+A, B = "A. carbon dioxide\nB. oxygen from the air", "A. oxygen from the air\nB. carbon dioxide"
+LINE = "(A) carbon dioxide (B) oxygen from the air"
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (A, B),
+        (A, A.replace("dioxide", "monoxide")),
+        (A, "A. carbon dioxide"),
+        (A, f"{A}\nC. none"),
+        (LINE, "(A) oxygen from the air (B) carbon dioxide"),
+        (LINE, "(B) carbon dioxide (A) oxygen from the air"),
+    ],
+)
+def test_labels_stand_for_the_same_options(options: str, wrong: str) -> None:
+    kind = kind_of(load_recipe("paraphrase"))
+    item = Version(MCQ.format(options), "A")
+    other = "Mostly, what is absorbed by plants of all gases?\n{}\nAnswer:"
+    good = {"text": other.format(options), "answer": "A"}
+    assert kind.check(item, ["paraphrase"], good) == ("names", "other words")
+    assert {each.line for each in labelled_options(item.text)} <= {*kind.names(item)}
+    with pytest.raises(DuplicateError, match="its labelled options are not those of its item"):
+        kind.check(item, ["paraphrase"], good | {"text": other.format(wrong)})
+
+
+def test_options_that_stay_do_not_count_as_the_same_words() -> None:
+    kind = kind_of(load_recipe("paraphrase"))
+    options = "\n".join(f"{label}. {'a long option of many words ' * 9}" for label in "ABCD")
+    item = Version(MCQ.format(options), "A")
+    text = "Plants absorb what, above all?\n" + options
+    assert kind.check(item, ["paraphrase"], {"text": text, "answer": "A"})
+    with pytest.raises(DuplicateError, match="its words are nearly those"):
+        kind.check(item, ["paraphrase"], {"text": f"{item.text} Now.", "answer": "A"})
