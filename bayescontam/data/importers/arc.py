@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -230,6 +231,26 @@ def _pair(pair: Any, name: str, where: str, last: bool) -> list[Fault]:
     sides = [side for side in ("input", "output") if side in pair]
     problems = [(side, grid_problem(pair[side])) for side in sides]
     return [Fault(name, text, column=f"{where}.{side}") for side, text in problems if text]
+
+
+def as_grid(value: Any) -> Grid:
+    """Return rows of whole numbers, which may be floats or digits as text; else a TypeError.
+
+    >>> as_grid([[2.0, "1"]])
+    [[2, 1]]
+    """
+    if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
+        raise TypeError("is no grid: a list of rows, each a list of colours")
+    return [[_cell(cell) for cell in row] for row in value]
+
+
+def _cell(cell: Any) -> int:
+    if isinstance(cell, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", cell):
+        return int(cell)
+    if type(cell) is int or (isinstance(cell, float) and cell.is_integer()):
+        return int(cell)
+    shown = printable(repr(cell), 40)
+    raise TypeError(f"holds {shown}, which is no colour, a whole number 0 to {COLOURS - 1}")
 
 
 def grid_problem(grid: Any) -> str:

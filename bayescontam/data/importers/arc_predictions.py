@@ -12,7 +12,14 @@ import pandas as pd
 
 from bayescontam._bounds import Bounds
 from bayescontam._text import join_list, printable
-from bayescontam.data.importers.arc import ArcTasks, Grid, concept_of, grid_problem, load_tasks
+from bayescontam.data.importers.arc import (
+    ArcTasks,
+    Grid,
+    as_grid,
+    concept_of,
+    grid_problem,
+    load_tasks,
+)
 from bayescontam.data.importers.arc_replies import read_reply
 from bayescontam.data.importers.base import MARK, Names, Paths, as_list, objects
 from bayescontam.data.importers.logs import Imported, Importing, LogOptions
@@ -30,6 +37,8 @@ GUESSES = 3
 """Most attempts at a test input that count, as published (Moskvichev et al. 2023)."""
 _ENDINGS = (".json", ".csv", ".jsonl", ".txt")
 _ATTEMPT = re.compile(r"attempt_(\d+)")
+_EMPTY: tuple[Any, ...] = (None, [], [[]])
+"""Attempts of solvers that found nothing."""
 PIPED = re.compile(r"\|(?:\d+\|)+")
 
 
@@ -203,18 +212,30 @@ def _submission(file: Path, importing: Importing) -> Iterator[Prediction]:
             if not isinstance(tests, list):
                 raise TypeError("is no list with an entry for each test input")
             for test, given in enumerate(tests):
-                yield Prediction(str(file), file.stem, task, test, _numbered(given))
+                yield Prediction(str(file), file.stem, task, test, _numbered(given, test))
 
 
-def _numbered(given: Any) -> dict[int, Any]:
-    """Return attempts by their numbers; a bare grid is the first one."""
+def _numbered(given: Any, test: int) -> dict[int, Any]:
+    """Return attempts by their numbers; a bare grid is the first one, and an empty one is none."""
     if not isinstance(given, dict):
-        return {} if given is None else {1: given}
+        given = {"attempt_1": given}
     found = {name: _ATTEMPT.fullmatch(name) for name in given}
     if odd := [name for name, match in found.items() if match is None]:
         raise ValueError(f"has {join_list(odd, 3)}; allowed are attempt_1, attempt_2, …")
     numbers = {int(match[1]): given[name] for name, match in found.items() if match}
-    return {number: numbers[number] for number in sorted(numbers) if numbers[number] is not None}
+    return {
+        number: _text_or_grid(numbers[number], f"attempt_{number} at test input {test}")
+        for number in sorted(numbers)
+        if numbers[number] not in _EMPTY
+    }
+
+
+def _text_or_grid(given: Any, name: str) -> Any:
+    """Return an attempt as it is if it is text or empty, else as a grid."""
+    try:
+        return given if isinstance(given, str) or given in _EMPTY else as_grid(given)
+    except TypeError as error:
+        raise TypeError(f"{name} {error}") from error
 
 
 def _old_submission(file: Path, importing: Importing) -> Iterator[Prediction]:
@@ -265,7 +286,7 @@ def _lines(file: Path, importing: Importing) -> Iterator[Prediction]:
                 raise TypeError("'attempt' is no whole number from 1 on")
             if attempt in own:
                 raise ValueError(f"attempt {attempt} at this test input stands there already")
-            own[attempt] = row["grid"] if "grid" in row else row["reply"]
+            own[attempt] = _text_or_grid(row["grid"], "'grid'") if "grid" in row else row["reply"]
     for (name, task, test), attempts in found.items():
         ordered = {number: attempts[number] for number in sorted(attempts)}
         yield Prediction(str(file), name, task, test, ordered)

@@ -127,6 +127,48 @@ def test_all_formats_give_the_same(tmp_path: Path, tasks: Path) -> None:
     assert frames["json"]["model"].unique().tolist() == ["m"]
 
 
+def test_cells_may_be_floats_or_digits_as_text(tmp_path: Path, tasks: Path) -> None:
+    for given in ([[2.0, 1.0]], [["2", "1"]], [["2", 1.0]]):
+        file = submission(tmp_path / "s.json", attempts(given), attempts(given))
+        frame = bayescontam.import_arc_predictions(file, tasks=tasks).frame
+        assert frame.set_index("item")["outcome"]["turn-0"] == "right"
+        rows = [{"task": task, "test": test, "grid": given}
+                for task, test in (("turn", 0), ("turn", 1), ("tall-1", 0))]  # fmt: skip
+        lines = tmp_path / "s.jsonl"
+        lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        found = bayescontam.import_arc_predictions(lines, tasks=tasks).frame
+        assert found.set_index("item")["outcome"]["turn-0"] == "right"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ([[2, 1.5]], "holds 1.5, which is no colour, a whole number 0 to 9"),
+        ([[2, True]], "holds True, which is no colour"),
+        ([[2, None]], "holds None, which is no colour"),
+        ([["2", "b"]], "holds 'b', which is no colour"),
+        ([2, 1], "is no grid: a list of rows"),
+        (7, "is no grid"),
+    ],
+)
+def test_what_is_no_grid_is_a_fault_of_the_file(
+    tmp_path: Path, tasks: Path, given: Any, problem: str
+) -> None:
+    file = submission(tmp_path / "s.json", attempts(WRONG, given), attempts(WRONG))
+    with pytest.raises(DataError, match=rf"task 'turn': attempt_2 at test input 0 {problem}"):
+        bayescontam.import_arc_predictions(file, tasks=tasks)
+    lines = tmp_path / "s.jsonl"
+    lines.write_text(json.dumps({"task": "turn", "grid": given}))
+    with pytest.raises(DataError, match=rf"line 1: 'grid' {problem}"):
+        bayescontam.import_arc_predictions(lines, tasks=tasks)
+
+
+def test_empty_attempts_are_no_answer(tmp_path: Path, tasks: Path) -> None:
+    file = submission(tmp_path / "s.json", attempts([], [[]]), None)
+    frame = bayescontam.import_arc_predictions(file, tasks=tasks).frame
+    assert frame.set_index("item")["outcome"][["turn-0", "turn-1"]].tolist() == ["no answer"] * 2
+
+
 def test_several_solvers_and_their_names(tmp_path: Path, tasks: Path) -> None:
     rows = [
         {"model": name, "task": task, "test": test, "grid": WRONG}
