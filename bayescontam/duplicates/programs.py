@@ -22,7 +22,7 @@ from functools import cache
 from itertools import accumulate, chain, combinations, count, pairwise, product
 from keyword import kwlist
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -179,27 +179,67 @@ def check_different(code: str, others: Iterable[str], most: float = MOST_SIMILAR
 
 def check_same_program(code: str, other: str, *, renamed: bool, reordered: bool) -> None:
     """Raise a DuplicateError unless code is other code in other names, or in another order."""
-    ours, theirs = _shapes(code, renamed), _shapes(other, renamed)
-    exact = _shapes(code, blank=False), _shapes(other, blank=False)
-    if renamed and sorted(exact[0]) == sorted(exact[1]):
+    ours, theirs = _statements(code, renamed), _statements(other, renamed)
+    shapes = [[each.shape for each in part] for part in (ours, theirs)]
+    exact = [
+        sorted(each.shape for each in _statements(part, blank=False)) for part in (code, other)
+    ]
+    if renamed and exact[0] == exact[1]:
         raise DuplicateError("its code has the names of its item")
-    if reordered and ours == theirs:
+    if reordered and shapes[0] == shapes[1]:
         raise DuplicateError("its code has the order of its item")
-    if (sorted(ours) != sorted(theirs)) if reordered else (ours != theirs):
+    if reordered:
+        # Statements that are like no other come first: they determine most names.
+        counts = Counter(shapes[0])
+        ours.sort(key=lambda each: counts[each.shape])
+    alike = sorted(shapes[0]) == sorted(shapes[1]) and (reordered or shapes[0] == shapes[1])
+    if not (alike and _matched(ours, theirs, {}, reordered)):
         raise DuplicateError("its code is another program than its item's")
 
 
-def _shapes(code: str, blank: bool) -> list[str]:
-    """Return each top-level statement's syntax tree as text, with or without the code's names."""
+class _Statement(NamedTuple):
+    """A statement of a module."""
+
+    shape: str  # its syntax tree as text, without the names
+    names: tuple[str, ...]  # in the order of the tree
+
+
+def _statements(code: str, blank: bool) -> list[_Statement]:
+    """Return the top-level statements, with the names that the code may change apart if `blank`."""
     tree = _parse(code)
-    dumps = [ast.dump(node) for node in tree.body]
-    if not blank:
-        return dumps
-    own = _own_names(code, [*ast.walk(tree)])
-    return [
-        re.sub(r"'([^'\\]*)'", lambda hit: "''" if hit[1] in own else hit[0], each)
-        for each in dumps
-    ]
+    own = _own_names(code, [*ast.walk(tree)]) if blank else set()
+    found = []
+    for statement in tree.body:
+        places = [each for each in _places(code, ast.walk(statement)) if each[2] in own]
+        for node, key, _, _ in places:
+            was = getattr(node, key)
+            blanked = ["" if name in own else name for name in was] if key == "names" else ""
+            setattr(node, key, blanked)
+        found.append(_Statement(ast.dump(statement), tuple(name for _, _, name, _ in places)))
+    return found
+
+
+def _matched(
+    ours: Sequence[_Statement],
+    theirs: Sequence[_Statement],
+    names: dict[str, str],
+    reordered: bool,
+) -> bool:
+    """Return whether statements are the same, each name always another one in their place."""
+    if not ours:
+        return True
+    first, rest = ours[0], ours[1:]
+    tried = set[_Statement]()
+    for at, other in enumerate(theirs if reordered else theirs[:1]):
+        if first.shape != other.shape or other in tried:
+            continue
+        tried.add(other)
+        pairs = {*names.items(), *zip(first.names, other.names, strict=True)}
+        known = dict(pairs)
+        one_to_one = len(pairs) == len(known) == len({*known.values()})
+        if one_to_one and _matched(rest, [*theirs[:at], *theirs[at + 1 :]], known, reordered):
+            return True
+    return False
 
 
 def check_beginning(text: str, before: str) -> None:

@@ -810,3 +810,55 @@ def test_another_program_under_the_same_tests_is_no_renamed_one() -> None:
     for wrong in (two, swapped.replace("(a)", "(b)")):
         with pytest.raises(DuplicateError, match=r"order of its item|another program"):
             check_same_program(wrong, two, renamed=False, reordered=True)
+
+
+ORDINARY = {
+    "a text with an escape": "def f(d):\n    name = 'a\\'b\\n'\n    return d + name\n",
+    "a text that is a name": "def f(row):\n    total = row['total']\n    return total\n",
+    "an attribute that is a name": (
+        "class Node:\n    def __init__(self, val):\n        self.val = val\n\n\n"
+        "def f(n):\n    return Node(n).val\n"
+    ),
+    "names in lists": (
+        "def f(n):\n    a = b = 0\n\n    def g():\n        nonlocal a, b\n        a = b = n\n\n"
+        "    g()\n    return a + b\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_ordinary_programs_are_the_same_in_other_names(case: str) -> None:
+    code = ORDINARY[case]
+    for seed in range(5):
+        renamed = rename(code, np.random.default_rng(seed), {"f"})
+        check_same_program(renamed, code, renamed=True, reordered=False)
+
+
+def test_names_that_are_exchanged_are_another_program() -> None:
+    code = "def f(x, y):\n    return x - y\n"
+    for wrong in (
+        "def f(b, a):\n    return a - b\n",
+        "def f(a, b):\n    return a - a\n",
+        "def f(y, z):\n    return y - y\n",
+    ):
+        with pytest.raises(DuplicateError, match="another program"):
+            check_same_program(wrong, code, renamed=True, reordered=False)
+    check_same_program("def f(y, x):\n    return y - x\n", code, renamed=True, reordered=False)
+    row = ORDINARY["a text that is a name"]
+    wrong = "def f(row):\n    sums = row['row']\n    return sums\n"
+    with pytest.raises(DuplicateError, match="another program"):
+        check_same_program(wrong, row, renamed=True, reordered=False)
+
+
+def test_names_are_compared_through_another_order() -> None:
+    parts = [f"def g{at}(a):\n    return a\n" for at in range(9)]
+    code = "\n\n".join([*parts, "def f(a, b):\n    return g0(a) - g1(b)\n"])
+    names = {f"g{at}": f"h{at}" for at in range(9)} | {"a": "x", "b": "y"}
+    renamed = re.sub(r"\w+", lambda hit: names.get(hit[0], hit[0]), code)
+    *first, last = renamed.split("\n\n\n")
+    moved = "\n\n\n".join([last.strip("\n"), *first[::-1]]) + "\n"
+    check_same_program(moved, code, renamed=True, reordered=True)
+    for wrong in (moved.replace("h0(x) - h1(y)", "h0(y) - h1(x)"),
+                  moved.replace("h0(x) - h1(y)", "h0(x) - h0(y)")):  # fmt: skip
+        with pytest.raises(DuplicateError, match="another program"):
+            check_same_program(wrong, code, renamed=True, reordered=True)
