@@ -7,6 +7,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -158,8 +159,9 @@ def plant_duplicates(
         raise UsageError(f"wrapped, tables: got {wrapped} and {tables}; allowed is a sum up to 1")
     folder, rows = Path(out), _of_levels(_duplicates_of(Path(duplicates)), levels)
     files = [Path(corpus)] if isinstance(corpus, str | os.PathLike) else [*map(Path, corpus)]
-    for file in (*files, Path(duplicates)):
-        if file.resolve().parent == folder.resolve() and file.name in (CORPUS, TRUTH):
+    for file, name in product((*files, Path(duplicates)), (CORPUS, TRUTH)):
+        target = folder / name
+        if target.exists() and file.exists() and target.samefile(file):
             raise UsageError(
                 f"{printable(file)}: is what is read, and would be lost; name another folder"
             )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,21 @@ def test_records_that_are_no_documents_are_left_out_and_counted(made: Path, corp
     assert sorted(truth.attrs["left_out"].values()) == [1, 1, 2]
     texts, _ = read(corpus.parent / "out")
     assert not {"cut", "bare", "void"} & {*texts}
+
+
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+@pytest.mark.parametrize("name", ["corpus.jsonl", "truth.csv"])
+def test_what_is_read_through_a_link_is_not_written_over(
+    made: Path, corpus: Path, link: Callable[[Path, Path], None], name: str
+) -> None:
+    folder = corpus.parent / "planted"
+    folder.mkdir()
+    own = corpus.rename(folder / name)
+    before = own.read_bytes()
+    link(other := corpus.with_name("link.jsonl"), own)
+    with pytest.raises(UsageError, match="is what is read, and would be lost"):
+        plant_duplicates(other, made, folder)
+    assert own.read_bytes() == before
 
 
 def test_a_corpus_is_not_written_over(made: Path, corpus: Path) -> None:
