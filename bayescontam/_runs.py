@@ -155,6 +155,11 @@ class Journal:
         if path is None:
             return
         check_writable(path)
+        if not _is_journal(path):
+            raise UsageError(
+                f"{printable(str(path))}: is no file of an interrupted run, and would be lost; move"
+                " it away, or name another file to write"
+            )
         self._lock = filelock.FileLock(f"{path}.lock")
         try:
             self._lock.acquire(timeout=0)
@@ -193,6 +198,19 @@ class Journal:
                 self._path.unlink(missing_ok=True)
             self._lock.release()
             Path(self._lock.lock_file).unlink(missing_ok=True)
+
+
+def _is_journal(path: Path) -> bool:
+    """Return whether there is no file, an empty one, or one that a `Journal` began."""
+    if not path.exists():
+        return True
+    with path.open("rb") as stream:
+        start = stream.readline()
+    try:
+        title = json.loads(start or '{"work": 0}')
+    except ValueError:
+        return False
+    return isinstance(title, dict) and {*title} == {"work"}
 
 
 def _lines(path: Path) -> list[str]:

@@ -26,7 +26,7 @@ from bayescontam.cli.calls import (
     endpoint_of,
     in_calls,
 )
-from bayescontam.cli.options import Format, Level, Quiet, check_file, examples
+from bayescontam.cli.options import Format, Level, Quiet, check_file, check_outside, examples
 from bayescontam.cli.terminal import (
     print_lines,
     print_list,
@@ -36,7 +36,7 @@ from bayescontam.cli.terminal import (
     put_json,
     resumable,
 )
-from bayescontam.errors import UsageError
+from bayescontam.errors import TaskError, UsageError
 
 if TYPE_CHECKING:
     from bayescontam.duplicates.make import Made
@@ -178,7 +178,10 @@ def make(
     """
     with stage(not quiet, "starting"):
         from bayescontam.duplicates.make import make_duplicates
-    check_file(out, benchmark)
+    part = out.with_name(f"{out.name}.part")
+    for file in (out, part):
+        check_file(file, benchmark, recipe)
+        check_outside(file, [str(benchmark)] * benchmark.is_dir())
     if (base_url is None) != (model is None) or (judge_model and base_url is None):
         raise UsageError("--base-url and --model: give both, or neither; --judge-model needs them")
     endpoint = None
@@ -187,7 +190,6 @@ def make(
             base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
             concurrency=concurrency, effort=effort, extra_body=extra_body,
         )  # fmt: skip
-    part = out.with_name(f"{out.name}.part")
     with resumable("finished duplicates"):
         made = make_duplicates(
             benchmark, recipe, chains=chain or (), copies=copies, first=first, seed=seed,
@@ -196,6 +198,7 @@ def make(
             progress=not quiet,
         )  # fmt: skip
     kinds = join_list(dict.fromkeys(row["level"] for row in made.rows))
+    lost = ""
     if made.left:
         print_lines(
             [
@@ -204,6 +207,13 @@ def make(
                 " all are finished."
             ]
         )
+    elif made.unanswered:
+        lost = (
+            f"{made.unanswered:,} duplicates have no reply of the endpoint, {len(made.rows):,} are"
+            " finished; run the same command again to request them"
+        )
+    elif not made.rows and out.exists():
+        lost = "no duplicate passed; see the reasons, and remove the file if it is not needed"
     else:
         _write(out, made.rows)
         part.unlink(missing_ok=True)
@@ -213,6 +223,9 @@ def make(
     if not quiet:
         print_notes(made.notes)
     _print_failures(made)
+    if lost:
+        state = "left as it was" if out.exists() else "not written"
+        raise TaskError(f"{printable(out)}: {state}: {lost}")
 
 
 @app.command("check", epilog=CHECK_EXAMPLES)

@@ -27,7 +27,7 @@ from bayescontam.data.jsonl import (
 )
 from bayescontam.duplicates.items import DuplicateError, Parent, Version, planted_text
 from bayescontam.duplicates.kinds import Kind, kind_of, value_of
-from bayescontam.duplicates.writing import NoReplyError, Writer, load_prompts
+from bayescontam.duplicates.writing import NO_ANSWER, NoReplyError, Writer, load_prompts
 from bayescontam.endpoint import Caller, Endpoint, Failure, call_all
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.evidence.llm import answer_cache, load_prompt
@@ -69,12 +69,15 @@ class Made:
         items than is known.
     left : int
         Duplicates that the budget did not suffice for.
+    unanswered : int
+        Duplicates that the endpoint gave no reply for; another run may get one.
     """
 
     rows: list[dict[str, Any]]
     failures: pd.DataFrame
     notes: list[str] = field(default_factory=list)
     left: int = 0
+    unanswered: int = 0
 
 
 class _Unit(NamedTuple):
@@ -232,7 +235,10 @@ def make_duplicates(
     entries = [done[unit.number] for unit in units if unit.number in done]
     failed += [Failed(*each) for entry in entries for each in entry["failed"]]
     rows = [row for entry in entries for row in entry["rows"]]
-    return Made(rows, counted(failed), notes, (len(units) - len(entries)) * count)
+    unanswered = sum(
+        each.what == DUPLICATE and each.reason.startswith(NO_ANSWER) for each in failed
+    )
+    return Made(rows, counted(failed), notes, (len(units) - len(entries)) * count, unanswered)
 
 
 def _material() -> str:

@@ -40,14 +40,14 @@ _FORMAT = 1
 """To be raised when a reply given before must not stand for one given now."""
 _PROMPTS = Path(__file__).with_name("prompts")
 _SHOWN_TESTS = 3
-_NO_ANSWER = "the endpoint gave no answer"
+NO_ANSWER = "the endpoint gave no answer"
 
 
 class NoReplyError(DuplicateError):
     """The endpoint gave no answer to a call, which may succeed another time."""
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(f"{_NO_ANSWER}: {failure.reason}", failure.detail)
+        super().__init__(f"{NO_ANSWER}: {failure.reason}", failure.detail)
         self.failure = failure
 
 

@@ -1,5 +1,6 @@
 """Commands that make duplicates and new items."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from bayescontam.duplicates.new import new_items
 from bayescontam.specs.registry import load_recipe, shipped_recipes
 from tests.cli.conftest import Done
 from tests.support.json_lines import write_rows
+from tests.support.llm_server import Server, completion, fault, verdict
 
 Run = Callable[..., Done]
 
@@ -75,6 +77,80 @@ def test_the_benchmark_is_not_written_over(run: Run, grids: Path) -> None:
     done = run("duplicates", "make", grids, "--out", grids)
     assert done.status == 2
     assert grids.read_bytes() == before
+
+
+def test_items_in_a_folder_are_not_written_over(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "items"
+    folder.mkdir()
+    for at, item in enumerate(new_items(2, houses=3, categories=3, seed=1)):
+        (folder / f"{at}.json").write_text(json.dumps(item))
+    before = (folder / "0.json").read_bytes()
+    done = run("duplicates", "make", folder, "--chain", "shuffle", "--out", folder / "0.json")
+    assert done.status == 2
+    assert "lies within what the command reads" in done.err
+    assert (folder / "0.json").read_bytes() == before
+
+
+def test_the_file_of_a_run_replaces_nothing_else(run: Run, grids: Path, tmp_path: Path) -> None:
+    part = grids.rename(tmp_path / "d.jsonl.part")
+    before = part.read_bytes()
+    out = tmp_path / "d.jsonl"
+    done = run("duplicates", "make", part, "--chain", "shuffle", "--out", out)
+    assert done.status == 2
+    assert "d.jsonl.part: is what the command reads" in done.err
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(before)
+    for content in (before, b'{"a": 1}', b"\xff\n", b"notes\n"):
+        part.write_bytes(content)
+        done = run("duplicates", "make", copy, "--chain", "shuffle", "--out", out)
+        assert done.status == 2
+        assert "d.jsonl.part: is no file of an interrupted run, and would be lost" in done.err
+        assert part.read_bytes() == content
+    assert not out.exists()
+    part.write_bytes(b"")
+    assert run("duplicates", "make", copy, "--chain", "shuffle", "--out", out).status == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"copy.jsonl", "d.jsonl"}
+
+
+def test_duplicates_are_not_replaced_by_fewer_where_the_endpoint_fails(
+    run: Run, server: Server, tmp_path: Path
+) -> None:
+    pytest.importorskip("openai")
+    texts = ["Ada has many pears and eats a few of them, how?", "A train goes far away, why so?"]
+    rows = [{"id": f"q{at}", "input": text, "output": "7"} for at, text in enumerate(texts)]
+    items = write_rows(tmp_path / "quiz.jsonl", rows)
+    out = tmp_path / "d.jsonl"
+    out.write_text("earlier\n")
+    server.behave = lambda request: (
+        fault(500) if rows[1]["input"] in str(request.body)
+        else verdict() if "<item" in str(request.body)
+        else completion(json.dumps({"paraphrases": ["Few fruits are eaten: in what way?"]}))
+    )  # fmt: skip
+    options = ["duplicates", "make", items, "--recipe", "paraphrase", "--copies", "1", "--out", out]
+    options += ["--base-url", server.base_url, "--model", "small", "--retries", "0"]
+    done = run(*options)
+    assert done.status == 2
+    assert "d.jsonl: left as it was: 1 duplicates have no reply of the endpoint, 1 are" in done.err
+    assert out.read_text() == "earlier\n"
+    assert out.with_name("d.jsonl.part").exists()
+    server.behave = lambda request: (
+        verdict() if "<item" in str(request.body)
+        else completion(json.dumps({"paraphrases": ["For what reason do railways lead afar?"]}))
+    )  # fmt: skip
+    done = run(*options)
+    assert (done.status, len(out.read_text().splitlines())) == (0, 2)
+    assert not out.with_name("d.jsonl.part").exists()
+
+
+def test_no_rows_replace_no_file(run: Run, tmp_path: Path) -> None:
+    items = write_rows(tmp_path / "code.jsonl", new_items(1, "program", seed=1))
+    out = tmp_path / "d.jsonl"
+    out.write_text("earlier\n")
+    done = run("duplicates", "make", items, "--recipe", "code", "--chain", "reorder", "--out", out)
+    assert done.status == 2
+    assert "d.jsonl: left as it was: no duplicate passed" in done.err
+    assert "it has no functions to reorder" in done.out
+    assert out.read_text() == "earlier\n"
 
 
 def test_recipes_are_listed_and_printed(run: Run) -> None:
