@@ -38,8 +38,15 @@ from bayescontam.cli.choice import (
     chosen_pairs,
     read_all,
 )
-from bayescontam.cli.options import Quiet, ScanFolder, examples
-from bayescontam.cli.terminal import print_lines, print_table, put_json, quoted, resumable
+from bayescontam.cli.options import Quiet, ScanFolder, check_file, examples
+from bayescontam.cli.terminal import (
+    print_lines,
+    print_notes,
+    print_table,
+    put_json,
+    quoted,
+    resumable,
+)
 from bayescontam.errors import UsageError
 
 EXAMPLES = examples(
@@ -87,15 +94,17 @@ def export(
     ] = None,
 ) -> None:
     """Write a blind sheet: pairs of texts and columns to fill in, for one person."""
-    from bayescontam._files import check_writable
     from bayescontam.data.tables import check_table_ending, write_table
     from bayescontam.evidence.sheets import export_sheet, sheet_key
     from bayescontam.scan.results import Scan
 
     seed = 1 if seed is None else seed
-    check_writable(out)
+    check_file(out)
     if key is not None:
         check_table_ending(key, "the key of a sheet")
+        check_file(key, of, curve, *folder.glob("*"))
+        if key.resolve() == out.resolve():
+            raise UsageError(f"{printable(key)}: is the sheet, too; give the key another name")
     chosen = chosen_pairs(
         Scan.load(folder), pairs=pairs, per_item=per_item, benchmark=benchmark, seed=seed,
         of=of, said=said, of_judge=of_judge, strata=strata, curve=curve, item=item,
@@ -220,7 +229,7 @@ def llm(
         judge=judge_name(model, run, judge), quiet=quiet,
     )  # fmt: skip
     with resumable("answers"):
-        notes = add_judgements(
+        added = add_judgements(
             out,
             chosen,
             endpoint,
@@ -232,8 +241,9 @@ def llm(
             max_tokens=max_tokens_total,
             progress=not quiet,
         )
+    print_notes(added.earlier)
     if not quiet:
-        print_lines(notes)
+        print_lines(added.notes)
 
 
 @app.command(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from string import Template
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -333,6 +333,13 @@ def _cells(outcome: Answer | Failure) -> dict[str, object]:
     return {"is_duplicate": pd.NA, "kind": "", "confidence": np.nan, "comment": comment}
 
 
+class Added(NamedTuple):
+    """What there is to know of an addition to a file of judgements."""
+
+    earlier: list[str]  # notes on pairs that were not judged, as the file has verdicts on them
+    notes: list[str]
+
+
 def add_judgements(
     out: str | os.PathLike[str],
     pairs: pd.DataFrame,
@@ -341,7 +348,7 @@ def add_judgements(
     run: int = 1,
     judge: str | None = None,
     **options: Any,
-) -> list[str]:
+) -> Added:
     """Judge the pairs of which a file has no verdict of this judge, and add them to it."""
     check_table_ending(out, "judgements")
     check_writable(out)
@@ -351,17 +358,18 @@ def add_judgements(
     if done := len(pairs) - len(left):
         notes.append(
             f"{done:,} of {len(pairs):,} pairs are judged in {printable(str(out))} already by"
-            f" '{printable(name)}'; with another prompt, give that judge a name: --judge"
+            f" '{printable(name)}', whatever its prompt and temperature were; to judge them by"
+            " others, name another judge: --judge"
         )
     if left.empty:
-        return notes
+        return Added(notes, [])
     made = judge_pairs(left, endpoint, run=run, judge=judge, **options)
     earlier = _read(out)  # anew: hours later, other judges may have been added
     write_judgements(out, earlier.merged(made) if earlier else made)
     judged = int(made.frame["is_duplicate"].notna().sum())
     found = int(made.frame["is_duplicate"].sum())
     counts = f"{judged:,} pairs were judged, {found:,} of them duplicates: {printable(str(out))}"
-    return [*notes, *made.notes, counts]
+    return Added(notes, [*made.notes, counts])
 
 
 def _read(path: str | os.PathLike[str]) -> Judgements | None:

@@ -196,6 +196,15 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
             f"{printable(os.fspath(out))}: exists, and may hold verdicts; give another name, or "
             "remove it"
         )
+    definitions = Path(out).with_suffix(".definitions.txt")
+    width = max(len(heading) for heading, _ in _INSTRUCTIONS)
+    lines = [f"{heading:{width}}  {text}\n" for heading, text in _INSTRUCTIONS]
+    beside = definitions.read_bytes() if suffix == ".csv" and definitions.exists() else b""
+    if beside and not beside.startswith(lines[0].encode()):
+        raise UsageError(
+            f"{printable(os.fspath(definitions))}: exists and holds something else than the"
+            " definitions that go with a sheet; give the sheet another name"
+        )
     rows = pairs.iloc[stream(seed, "sheet").permutation(len(pairs))]
     blank = dict.fromkeys(_ENTRIES, "")
     texts = {name: rows[column].map(_fitting) for name, column in _TEXTS.items()}
@@ -209,9 +218,6 @@ def export_sheet(pairs: pd.DataFrame, out: str | os.PathLike[str], *, seed: int)
         table.map(_guarded).to_csv(
             temporary, index=False, encoding="utf-8-sig", lineterminator="\r\n"
         )
-    definitions = Path(out).with_suffix(".definitions.txt")
-    width = max(len(heading) for heading, _ in _INSTRUCTIONS)
-    lines = [f"{heading:{width}}  {text}\n" for heading, text in _INSTRUCTIONS]
     write_text(definitions, "".join(lines))
     return definitions
 

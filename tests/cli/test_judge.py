@@ -190,6 +190,38 @@ def test_one_judge_agrees_with_nobody(run: Run, scan: Path) -> None:
     assert done.out.endswith("No two judges judged the same pair.\n")
 
 
+def test_a_key_replaces_nothing_that_is_read(run: Run, scan: Path) -> None:
+    run("judge", "export", scan, "--out", "a.csv", "--pairs", 20)
+    _fill("a.csv", ["1"] * 20)
+    run("judge", "import", scan, "a.csv", "--judge", "Ada", "--out", "judged.csv")
+    before = Path("judged.csv").read_bytes()
+    options = ("judge", "export", scan, "--pairs", 5, "--of", "judged.csv", "--out", "b.csv")
+    for key, message in (
+        ("judged.csv", "judged.csv: is what the command reads, and would be lost"),
+        (scan / "items.parquet", "items.parquet: is what the command reads"),
+        ("b.csv", "b.csv: is the sheet, too; give the key another name"),
+    ):
+        done = run(*options, "--key", key)
+        assert done.status == 2
+        assert message in done.err
+    assert not Path("b.csv").exists()
+    assert Path("judged.csv").read_bytes() == before
+
+
+def test_definitions_replace_no_other_file(run: Run, scan: Path) -> None:
+    own = Path("b.definitions.txt")
+    own.write_text("Mine.")
+    done = run("judge", "export", scan, "--out", "b.csv", "--pairs", 5)
+    assert done.status == 2
+    assert "b.definitions.txt: exists and holds something else" in done.err
+    assert own.read_text() == "Mine."
+    assert not Path("b.csv").exists()
+    own.unlink()
+    for _ in range(2):  # those of an earlier sheet are replaced
+        assert run("judge", "export", scan, "--out", "b.csv", "--pairs", 5).status == 0
+        Path("b.csv").unlink()
+
+
 def test_a_key_says_which_pair_a_row_is_about(run: Run, scan: Path) -> None:
     options = ("--pairs", 20, "--seed", 5, "--key", "key.csv")
     assert run("judge", "export", scan, "--out", "blind.csv", *options).status == 0

@@ -42,6 +42,16 @@ def options(scan: Path, server: Server, *more: object) -> list[object]:
     return ["judge", "llm", scan, *given, *more]
 
 
+def test_another_prompt_on_what_is_judged_is_noted_though_quiet(
+    run: Run, scan: Path, server: Server
+) -> None:
+    run(*options(scan, server, "--pairs", 4))
+    done = run(*options(scan, server, "--pairs", 4, "--prompt", "puzzle", "--quiet"))
+    assert (done.status, done.out, len(server.requests)) == (0, "", 4)
+    assert "note: 4 of 4 pairs are judged in judged.csv already by 'llm:small'" in done.err
+    assert "whatever its prompt and temperature were" in done.err
+
+
 def by_text(request: Request) -> Reply:
     """Judge by what the texts say, so that each pair has its own answer."""
     item, chunk = request.texts
@@ -112,7 +122,7 @@ def test_the_budget_ends_a_run_and_the_same_command_goes_on(
     assert "the budget is reached and 4 pairs are left: run the same again to go on" in done.out
     assert len(server.requests) == 6
     done = run(*command)
-    assert "6 of 10 pairs are judged in judged.csv already" in done.out
+    assert "6 of 10 pairs are judged in judged.csv already" in done.err
     assert len(server.requests) == 10
     assert len(read_judgements("judged.csv").frame) == 10
 
@@ -242,8 +252,8 @@ def test_a_second_pass_judges_what_the_first_flagged(run: Run, scan: Path, serve
     # The same again has nothing to do; disagreement is there now, for a third judge.
     count = len(server.requests)
     done = run(*options(scan, server, *again))
-    assert f"{len(flagged)} of {len(flagged)} pairs are judged in judged.csv already" in done.out
-    assert "with another prompt, give that judge a name: --judge" in done.out
+    assert f"{len(flagged)} of {len(flagged)} pairs are judged in judged.csv already" in done.err
+    assert "to judge them by others, name another judge: --judge" in done.err
     assert len(server.requests) == count
     third = ("--of", "judged.csv", "--said", "disagree", "--pairs", 7, "--judge", "third")
     assert run(*options(scan, server, *third)).status == 0

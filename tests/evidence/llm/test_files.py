@@ -14,7 +14,10 @@ from tests.evidence.llm.conftest import made_pairs
 from tests.support.llm_server import Server, completion, fault, verdict
 
 Make = Callable[..., Endpoint]
-BY = "by 'llm:small'; with another prompt, give that judge a name: --judge"
+BY = (
+    "by 'llm:small', whatever its prompt and temperature were; to judge them by others, name"
+    " another judge: --judge"
+)
 
 
 @pytest.mark.parametrize("name", ["judged.csv", "judged.parquet"])
@@ -31,13 +34,13 @@ def test_only_what_is_unjudged_is_replaced(
         ]
     )
     write_judgements(out, Judgements.from_frame(earlier))
-    notes = add_judgements(out, made_pairs(4), endpoint())
+    added = add_judgements(out, made_pairs(4), endpoint())
     assert sorted(request.texts[0][-1] for request in server.requests) == ["1", "2", "3"]
     frame = read_judgements(out).frame
     verdicts = {judge: group["is_duplicate"].tolist() for judge, group in frame.groupby("judge")}
     assert verdicts == {"Ada": [0, 0], "llm:other": [0, 0], "llm:small": [0, 1, 1, 1]}
-    assert notes[0] == f"1 of 4 pairs are judged in {out} already {BY}"
-    assert notes[-1] == f"3 pairs were judged, 3 of them duplicates: {out}"
+    assert added.earlier == [f"1 of 4 pairs are judged in {out} already {BY}"]
+    assert added.notes[-1] == f"3 pairs were judged, 3 of them duplicates: {out}"
 
 
 def test_what_is_judged_costs_nothing(server: Server, endpoint: Make, tmp_path: Path) -> None:
@@ -45,9 +48,9 @@ def test_what_is_judged_costs_nothing(server: Server, endpoint: Make, tmp_path: 
     add_judgements(out, made_pairs(3), endpoint())
     before = out.read_bytes()
     server.script(fault(500))
-    assert add_judgements(out, made_pairs(3), endpoint()) == [
-        f"3 of 3 pairs are judged in {out} already {BY}"
-    ]
+    assert add_judgements(out, made_pairs(3), endpoint()) == (
+        [f"3 of 3 pairs are judged in {out} already {BY}"], []
+    )  # fmt: skip
     assert (len(server.requests), out.read_bytes()) == (3, before)
 
 
