@@ -162,8 +162,8 @@ def test_priors_are_replaced_one_by_one() -> None:
 
 
 def test_a_mapping_is_a_model_spec() -> None:
-    spec = bayescontam.load_model({"contamination": {"form": "none"}, "priors": WIDE})
-    assert spec.contamination.form == "none"
+    spec = bayescontam.load_model({"contamination": {"pooling": "none"}, "priors": WIDE})
+    assert spec.contamination.pooling == "none"
     assert spec.priors.beta_bar.text() == "Normal(0, 4)"
 
 
