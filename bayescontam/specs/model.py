@@ -494,8 +494,9 @@ def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:
     }
     content = spec.model_dump()
     content["priors"] |= given
-    name = f"{spec.name} with other priors"
-    return restored_spec(content, name, "")
+    changed = restored_spec(content, f"{spec.name} with other priors", "")
+    refuse_idle_keys(changed)
+    return changed
 
 
 def restored_spec(content: Mapping[str, Any], name: str, text: str) -> ModelSpec:
