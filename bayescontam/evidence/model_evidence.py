@@ -310,7 +310,9 @@ def summarise_evidence(posterior: xr.Dataset, levels: Levels, level: float) -> p
     table = pd.DataFrame({"model": levels.models, "items": items, "controls": controls} | parts)
     above, verdicts = [], []
     limit = DIFFERENT / max(1, int(((items > 0) & (controls > 0)).sum()))
-    for number, width in enumerate(table["share_high"] - table["share_low"]):
+    # Verdicts do not depend on the level that is printed.
+    shares = describe(posterior["share"].to_numpy().reshape(-1, len(levels.models)), LEVEL)
+    for number, width in enumerate(shares["ci_high"] - shares["ci_low"]):
         other, clean = (
             np.repeat(np.arange(len(levels.value)), counts[number])
             for counts in (levels.others, levels.controls)

@@ -144,6 +144,11 @@ _OWN_HOLDS_ZERO = (
     "The {level:g} % interval excludes zero only with the help of other models and benchmarks:"
     " this model's own responses give [{own_low:.2f}, {own_high:.2f}]."
 )
+_OWN_AT_THE_BORDER = (
+    "The {level:g} % interval excludes zero, but that of this model's own responses does not"
+    " ([{own_low:.2f}, {own_high:.2f}]): the slope is at the border of what they show. More items"
+    " would decide."
+)
 _TEXT = {
     Identification.SHOWN: (
         "The {level:g} % interval excludes zero, also from this model's own responses alone"
@@ -451,6 +456,7 @@ def identify(
     own_ends = normal_interval(own.slope, own.sd, level)
     verdicts = _verdicts(_excluded(*ends), _excluded(*own_ends), own.information, built)
     numbers = figures | dict(zip(("own_low", "own_high"), own_ends, strict=True))
+    numbers["sign"] = _excluded(*ends)
     sentences = np.full(verdicts.shape, "", dtype=object)
     for cell in zip(*np.nonzero(design.answered), strict=True):
         verdict = Identification(verdicts[cell])  # NumPy made it a plain text
@@ -501,6 +507,8 @@ def _sentence(verdict: Identification, numbers: dict[str, float], level: float) 
         text = _OWN_HOLDS_ZERO
     if verdict is Identification.INCONCLUSIVE and not np.isfinite(numbers["detectable_slope"]):
         text = _UNINFORMED
+    elif verdict is Identification.INCONCLUSIVE and numbers["sign"]:
+        text = _OWN_AT_THE_BORDER
     text = text.format(level=round(100 * level, 6), **numbers)
     if verdict in (
         Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,

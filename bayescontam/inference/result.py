@@ -274,13 +274,13 @@ class Fit(Stored):
         Returns
         -------
         pandas.DataFrame
-            ``model, benchmark, raw_accuracy``; with contamination ``genuine_ability`` and
-            ``overfitting`` (posterior means, probability scale), each with ``_low`` and
-            ``_high``, ``overfitting_direct`` and ``overfitting_spillover`` likewise, and
-            ``overfitting_verdict``. Without a term for spillover these are
-            ``genuine_ability_direct``, ``overfitting_direct`` and
-            ``overfitting_direct_verdict``. Ranks by both scores. `estimands` has every
-            quantity, one row each.
+            ``model, benchmark, raw_accuracy``; with contamination ``genuine_ability_direct`` and
+            ``overfitting_direct`` (posterior means, probability scale), each with ``_low`` and
+            ``_high``, ``overfitting_fraction_direct``, ``slope_verdict`` and
+            ``overfitting_direct_verdict``. With a term for spillover ``genuine_ability``,
+            ``overfitting`` and so on of the total effect, and its parts. Without contamination
+            ``accuracy``. Then ``rank_raw``, ``rank`` with its interval and ``p_best``.
+            `estimands` has every quantity, one row each.
         """
         from bayescontam.inference.tables import headline
 

@@ -14,6 +14,7 @@ from bayescontam.evidence.model_evidence import (
     ModelEvidence,
     _predictive_check,
     model_evidence,
+    summarise_evidence,
 )
 from bayescontam.evidence.seen_model import Levels, build_seen, make_levels
 from bayescontam.inference.checks import Check, Outcome, Thresholds
@@ -261,3 +262,19 @@ def test_real_ngrams_of_seventeen_models() -> None:
     frame = found.covariates().frame
     assert len(frame) == 26380
     assert (frame.loc[frame["control"] == 1, "contamination"] == 0).all()
+
+
+def test_verdicts_do_not_depend_on_the_level_that_is_printed(found: ModelEvidence) -> None:
+    usual, narrow = found.summary(0.95), found.summary(0.5)
+    assert (
+        narrow["share_high"] - narrow["share_low"] < usual["share_high"] - usual["share_low"]
+    ).all()
+    wide = found.posterior.copy(deep=True)
+    rng = np.random.default_rng(1)
+    wide["share"][:] = rng.uniform(0.2, 0.8, wide["share"].shape)  # 0.3 wide at 50 %, 0.57 at 95 %
+    levels = found.levels
+    verdicts = [
+        summarise_evidence(wide, levels, level)["verdict"].tolist() for level in (0.5, 0.95)
+    ]
+    assert verdicts[0] == verdicts[1]
+    assert "wide" in verdicts[0]

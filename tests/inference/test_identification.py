@@ -103,6 +103,17 @@ def test_pooling_alone_shows_nothing():
     assert str(both["verdict"].item()) == "shown"
 
 
+def test_a_slope_at_the_border_does_not_hold_zero():
+    """Where nothing is pooled, the posterior and the Normal approximation may lie on two sides."""
+    result = judged(2.0, 0.9, own=(1.5, 0.9))
+    assert str(result["verdict"].item()) == "inconclusive"
+    sentence = str(result["sentence"].item())
+    assert (
+        "excludes zero, but that of this model's own responses does not ([-0.26, 3.26])" in sentence
+    )
+    assert "holds zero" not in sentence
+
+
 def test_a_slope_without_others_is_never_borrowed():
     frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
     contamination = {"model-1": 0.3}
