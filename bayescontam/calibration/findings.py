@@ -56,9 +56,9 @@ def _progress(results: StudyResults) -> tuple[Outcome, str]:
 def _versions(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
     """Caution where rows may be of several versions, which the hash of a study does not hold."""
     runs = results.record["runs"]
-    found = dict.fromkeys(run.get("versions", {}).get("bayescontam") for run in runs)
+    found = dict.fromkeys(run.get("versions", {}).get("bayescontam", "unknown") for run in runs)
     if len(found) > 1:
-        named = ", ".join(printable(str(version), 40) for version in found if version)
+        named = ", ".join(printable(str(version), 40) for version in found)
         text = f"Started by several versions of bayescontam ({named}), whose rows may differ."
         yield Outcome.CAUTION, text
 

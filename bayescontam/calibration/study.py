@@ -18,7 +18,7 @@ from bayescontam.inference.estimands import QUANTITIES
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.effect_names import DIRECT
 from bayescontam.specs.base import suggest, validate
-from bayescontam.specs.model import ModelSpec, refuse_idle_keys
+from bayescontam.specs.model import ModelSpec, refuse_odd_keys
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import GROUPS, Layout, Simulator, StudySpec
 
@@ -161,7 +161,7 @@ def changed_spec(spec: ModelSpec, changes: Mapping[str, Any], source: str) -> Mo
             content[block] = keys
     changed = validate(ModelSpec, content, source)
     changed._name = spec.name
-    refuse_idle_keys(changed)
+    refuse_odd_keys(changed)
     return changed
 
 

@@ -150,4 +150,4 @@ def _check_out(out: Path, tasks: str, *read: object) -> None:
     """Refuse a file that the command reads, or that would lie among the tasks."""
     solutions = tasks.replace("_challenges.json", "_solutions.json")  # which stand beside
     check_file(out, tasks, solutions, *read)
-    check_outside(out, [tasks])
+    check_outside(out, [tasks], [".json"])

@@ -134,7 +134,7 @@ def exposures(
 
     check_table_ending(out, "exposures")
     check_file(out, words, corpus)
-    check_outside(out, corpus)
+    check_outside(out, corpus, [".parquet"])  # of tables, the one kind that a corpus has
     from bayescontam.scan.concept_counts import count_exposures
 
     found = count_exposures(

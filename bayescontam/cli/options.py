@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Exit, Option
@@ -262,12 +262,18 @@ def check_file(out: Path, *read: object) -> None:
                 )
 
 
-def check_outside(out: Path, read: "Sequence[str]") -> None:
-    """Refuse a file within folders or globs that are read: it would be read the next time."""
+def check_outside(out: Path, read: "Sequence[str]", endings: "Sequence[str]" = ()) -> None:
+    """Refuse a file within folders or globs that are read: it would be read the next time.
+
+    `endings` are those of the files that are read in folders; default: any.
+    """
     for given in read:
         place = Path(given)
         within = place.is_dir() and out.parent.resolve().is_relative_to(place.resolve())
-        if within or fnmatch(str(out.absolute()), str(place.absolute())):
+        within = within and (not endings or out.suffix.lower() in endings)
+        # An asterisk stands for names, two of them for folders as well.
+        matches = fnmatch if "**" in given else PurePath.match
+        if within or matches(out.absolute(), str(place.absolute())):
             raise UsageError(
                 f"{printable(out)}: lies within what the command reads ({printable(given)}); write"
                 " it elsewhere"

@@ -266,13 +266,13 @@ def _with_controls(scores: ModelScores, otherwise: WithoutControls) -> ModelScor
         )
         raise DataError([Fault(source, problem, column="control")], advice)
     idle = controls.index[controls["sum"] == controls["size"]]
+    if len(idle) == len(controls):
+        problem = "all items of all models are controls; there is nothing to estimate"
+        raise DataError([Fault(source, problem, column="control")])
     if not are_shared(scores) and len(idle):
         used = frame[~frame["model"].isin(idle)].reset_index(drop=True)
         note = f"left out, as all their items are controls: {join_list(idle)}"
         scores = replace(scores, frame=used, notes=(*scores.notes, note))
-        if used.empty:
-            problem = "all items of all models are controls; there is nothing to estimate"
-            raise DataError([Fault(source, problem, column="control")])
     if few.empty:
         return scores
     names = f"{join_list([f'{name} ({row})' for name, row in few['sum'].items()])}"

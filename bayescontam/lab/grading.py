@@ -285,7 +285,10 @@ def _program(reply: str, program: Program, beginning: str) -> str:
     if re.search(rf"^\s*{name}", code, re.MULTILINE):
         # What stands before the function, such as imports and helpers, the reply may rely on.
         before = re.search(rf"^(?:@.*\n)*{name}", beginning, re.MULTILINE)
-        return f"{beginning[: before.start()] if before else ''}\n{code}"
+        # Python wants these first.
+        future = re.match(r"(?:\s*from __future__ import .*\n)*", code)
+        first = future[0] if future else ""
+        return f"{first}{beginning[: before.start()] if before else ''}\n{code[len(first) :]}"
     if code is reply:
         return beginning + code
     # Of fences, without its indentation: that of the function's body.

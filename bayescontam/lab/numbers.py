@@ -6,16 +6,22 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-_COMMAS, _BLANKS = (
-    rf"\d{{1,3}}(?:[{between}]\d{{3}})+(?!\d)" for between in (",", " \u00a0\u2009\u202f")
+_COMMAS, _THIN = (
+    rf"\d{{1,3}}(?:[{between}]\d{{3}})+(?!\d)" for between in (",", "\u00a0\u2009\u202f")
 )
-_WHOLE = rf"(?:{_COMMAS}|{_BLANKS}|\d+)"
+# "100 200 300" are three numbers, "100 000" is one.
+_BLANKS = r"(?:\d{1,2}(?: \d{3})+|\d{1,3}(?: 000)+)(?!\d)(?! \d)"
+_WHOLE = rf"(?:{_COMMAS}|{_THIN}|{_BLANKS}|\d+)"
 _PLAIN = rf"(?:{_WHOLE}(?:\.\d+)?|(?<![\d.])\.\d+)(?:[eE][-+]?\d{{1,3}}(?!\w))?"
-NUMBER = rf"(?:(?<!/)(?:\d+ )?{_PLAIN} ?/ ?0*[1-9]\d*(?![\d./])|{_PLAIN})"
+NUMBER = rf"(?:(?<!/)(?:\d+ )?{_PLAIN} ?/ ?0*[1-9]\d*(?![\d/]|\.\d)|{_PLAIN})"
 """Regular expression of a number without its sign: digits, in groups of three or not, decimals, an
 exponent; or two of them as a fraction, with a whole number before it or not."""
-_UNIT = r"(?:(?<![\\A-Za-z])[A-Za-z][A-Za-z_^]*|(?<=[A-Za-z\d)}])[_^])(?:\{[-+]?)?\d[\d.,]*"
-"""Letters, or what raises, that digits follow at once: names, units, powers."""
+_CURRENCY = r"(?:Rs\.?|US|EUR|USD|GBP|JPY|CNY|INR|CHF|CAD|AUD)"
+_UNIT = (
+    rf"(?:(?<![\\A-Za-z])(?!{_CURRENCY}\d)[A-Za-z][A-Za-z_^]*|(?<=[A-Za-z\d)}}])[_^])"
+    r"(?:\{[-+]?)?\d[\d.,]*"
+)
+"""Letters, or what raises, that digits follow at once: names, units, powers; no currencies."""
 _FOUND = re.compile(rf"{_UNIT}|(?P<number>{NUMBER})")
 _SIGN = re.compile(r"(?P<before>[A-Za-z0-9)\]}%]?)(?P<apart>\s*)-(?P<blank> ?)(?:\\?[$€£¥])?$")
 _AS_PLAIN = (

@@ -190,25 +190,6 @@ class Contamination(Block):
     times factors that all items share, so that its expectation is ``contamination``."""
 
     @model_validator(mode="after")
-    def _columns_have_no_other_meaning(self) -> Self:
-        for key in ("kinds", "clean_column"):
-            if (column := getattr(self, key)) in _OF_RESPONSES:
-                raise ValueError(
-                    f"contamination.{key} = '{column}': is a column of the responses with another"
-                    " meaning; name one of its own"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _slopes_of_responses_keep_their_sign(self) -> Self:
-        if self.sign == "positive" and self.interaction != "none":
-            raise ValueError(
-                "contamination.sign = 'positive' and interaction = 'difficulty': slopes of hard or"
-                " easy items would be negative all the same; leave one of the two out"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _knots_rise(self) -> Self:
         if any(a >= b for a, b in pairwise(self.knots)):
             raise ValueError("contamination.knots must rise, each larger than the one before")
@@ -435,8 +416,8 @@ class ModelSpec(WholeSpec):
         return self
 
 
-def refuse_idle_keys(spec: ModelSpec) -> None:
-    """Raise a `SpecError` if a key that differs from its default has no effect."""
+def refuse_odd_keys(spec: ModelSpec) -> None:
+    """Raise a `SpecError` if a key has no effect, or another one than it says."""
     # Not by validation: a fit that was stored with such a key can be read.
     ability, difficulty, block = spec.ability, spec.difficulty, spec.contamination
     none = block.form == "none"
@@ -471,7 +452,21 @@ def refuse_idle_keys(spec: ModelSpec) -> None:
         ),
         (ability.pooling != "partial", "ability.pooling = 'partial'", spec.priors, ("sigma_a",)),
     ]  # fmt: skip
-    faults = []
+    faults = [
+        Fault(
+            f"model spec '{spec.name}'",
+            f"'{column}' is a column of the responses with another meaning; name one of its own",
+            column=f"contamination.{key}",
+        )
+        for key in ("kinds", "clean_column")
+        if (column := getattr(block, key)) in _OF_RESPONSES
+    ]
+    if block.sign == "positive" and block.interaction != "none":
+        problem = (
+            "is 'positive', and with interaction = 'difficulty' slopes of hard or easy items would"
+            " be negative all the same; leave one of the two out"
+        )
+        faults.append(Fault(f"model spec '{spec.name}'", problem, column="contamination.sign"))
     for idle, needs, owner, names in rules:
         table = next(key for key in type(spec).model_fields if getattr(spec, key) is owner)
         faults += [
@@ -481,7 +476,7 @@ def refuse_idle_keys(spec: ModelSpec) -> None:
             for key in [f"{table}.{name}"]
         ]
     if faults:
-        raise SpecError(faults, "Set what they need, or leave them out.")
+        raise SpecError(faults, "Set what keys need, or leave them out.")
 
 
 def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:
@@ -495,7 +490,7 @@ def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:
     content = spec.model_dump()
     content["priors"] |= given
     changed = restored_spec(content, f"{spec.name} with other priors", "")
-    refuse_idle_keys(changed)
+    refuse_odd_keys(changed)
     return changed
 
 

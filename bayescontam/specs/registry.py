@@ -16,7 +16,7 @@ from bayescontam.specs.curve import CurveSpec
 from bayescontam.specs.lab import LabSpec
 from bayescontam.specs.model import (
     ModelSpec,
-    refuse_idle_keys,
+    refuse_odd_keys,
     restored_spec,
     spec_with_priors,
 )
@@ -92,7 +92,7 @@ def load_model(
     else:
         found = _MODELS.load(os.fspath(spec))
     found = spec_with_priors(found, priors or {})
-    refuse_idle_keys(found)
+    refuse_odd_keys(found)
     return found
 
 

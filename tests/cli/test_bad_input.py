@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import pytest
 
 import bayescontam.inference.pipeline
+from bayescontam.cli.options import check_outside
+from bayescontam.errors import UsageError
 from tests.cli.conftest import Done
 
 Run = Callable[..., Done]
@@ -243,3 +245,24 @@ def test_two_results_do_not_go_to_one_file(run: Run) -> None:
     done = run("items", "fit.nc", *options)
     assert done.status == 2
     assert "--out, --samples: are one file; give two" in done.err
+
+
+@pytest.mark.parametrize(
+    ("out", "read", "refused"),
+    [
+        ("e.csv", ".", False), ("e.parquet", ".", True), ("sub/e.parquet", ".", True),
+        ("data/x.parquet", "data/*.parquet", True), ("data/sub/x.parquet", "data/*.parquet", False),
+        ("data/sub/x.parquet", "data/**/*.parquet", True), ("e.parquet", "data", False),
+    ],
+)  # fmt: skip
+def test_outputs_do_not_go_where_they_would_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, read: str, refused: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("data/sub", "sub"):
+        Path(folder).mkdir(parents=True)
+    if refused:
+        with pytest.raises(UsageError, match="lies within what the command reads"):
+            check_outside(Path(out), [read], [".parquet"])
+    else:
+        check_outside(Path(out), [read], [".parquet"])

@@ -112,7 +112,7 @@ def test_bad_input_is_one_clear_message(
 
 @pytest.mark.parametrize(
     ("corpus", "out"),
-    [("docs/a.parquet",) * 2, ("docs", "docs/e.csv"), ("docs/*.csv", "docs/e.csv")],
+    [("docs/a.parquet",) * 2, ("docs", "docs/e.parquet"), ("docs/*.csv", "docs/e.csv")],
 )
 def test_exposures_do_not_go_into_their_corpus(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, corpus: str, out: str

@@ -171,10 +171,11 @@ def test_what_precedes_a_function_is_there_where_it_is_written_anew(sandbox: Non
     replies = [
         anew, f"```python\n{anew}```", "```\n    return total(xs) / len(xs)\n```",
         "```\nif xs:\n    return total(xs) / len(xs)\n```", "    return math.fsum(xs) / len(xs)",
+        f"from __future__ import annotations\n\n{anew}",
         "return 2", "```\nreturn 3\n```", anew.replace("/", "*"),
     ]  # fmt: skip
     found = grade_tests([replies], [MEAN], load_recipe("humaneval"))
-    assert counts(found) == [[5], [3]]
+    assert counts(found) == [[6], [3]]
 
 
 def test_what_cannot_be_run_is_named(sandbox: None) -> None:

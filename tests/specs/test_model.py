@@ -366,17 +366,20 @@ def test_priors_given_beside_a_spec_have_an_effect() -> None:
 
 
 def test_columns_with_a_meaning_are_no_kinds_and_slopes_keep_their_sign() -> None:
+    kinds = {"ability": {"lineage": "base"}, "contamination": {"spillover": True}}
+    clean = {"contamination": {"confounding": "anchored"}}
     for column in ("item", "n_correct", "contamination"):
-        kinds = (
-            f'[ability]\nlineage = "base"\n[contamination]\nspillover = true\nkinds = "{column}"'
-        )
-        clean = f'[contamination]\nconfounding = "anchored"\nclean_column = "{column}"'
-        for text in (kinds, clean):
-            assert any(
-                "is a column of the responses with another meaning" in f for f in refused(text)
-            )
-    text = (
-        '[contamination]\nsign = "positive"\ninteraction = "difficulty"\n[priors]\n'
-        'beta_bar = { family = "half_normal", sigma = 1.0 }'
-    )
-    assert any("slopes of hard or easy items would be negative" in fault for fault in refused(text))
+        for spec, key in ((kinds, "kinds"), (clean, "clean_column")):
+            given = {**spec, "contamination": {**spec["contamination"], key: column}}
+            with pytest.raises(SpecError, match=f"contamination.{key}: '{column}' is a column of"):
+                load_model(given)
+    given = {
+        "contamination": {"sign": "positive", "interaction": "difficulty"},
+        "priors": {"beta_bar": SPREAD},
+    }
+    with pytest.raises(
+        SpecError, match=r"contamination\.sign: is 'positive', and with interaction"
+    ):
+        load_model(given)
+    # A fit that was stored with it can be read.
+    assert restored_spec({"summary": "x"} | given, "old", "").contamination.sign == "positive"
