@@ -3,15 +3,14 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from bayescontam._optional import require
 from bayescontam._text import printable
 from bayescontam.errors import UsageError
 from bayescontam.scan.embedders import (
     PACKAGES,
     Embedder,
+    cached_commit,
     file_stamp,
     model_folder,
     weights_sha256,
@@ -33,42 +32,38 @@ def weights_mark(spec: Embedding) -> str:
         return ""
     folder = model_folder(spec)
     if not folder.is_dir():
-        return _cached_commit(spec)
+        return cached_commit(spec)
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     listed = [f"{path.relative_to(folder).as_posix()} {file_stamp(path)}" for path in files]
     return hashlib.sha256(os.fsencode("\n".join(listed))).hexdigest()
 
 
 def same_weights(spec: Embedding, about: Mapping[str, Any]) -> bool:
-    """Return whether the weights that are here are those of an embedder that described itself."""
+    """Return whether the weights that are here are those of an embedder that described itself.
+
+    They count as the same where nothing is known of its own.
+    """
+    if _unknown(about):
+        return True
     folder = model_folder(spec)
     if folder.is_dir():
         return weights_sha256(folder) == about.get("weights_sha256")
-    return _cached_commit(spec) == about.get("revision")
+    return cached_commit(spec) == about.get("revision")
 
 
-def _cached_commit(spec: Embedding) -> str:
-    """Return the commit of a model of the hub in the cache, "" where it is not there."""
-    hub = require("huggingface_hub", "scan")
-    # sentence-transformers looks for names without an owner among its own models first.
-    owners = [""] if "/" in spec.model else ["sentence-transformers/", ""]
-    for name in (f"{owner}{spec.model}" for owner in owners):
-        try:
-            path = hub.try_to_load_from_cache(name, "config.json", revision=spec.revision)
-        except ValueError:
-            return ""  # no name of the hub: loading says so
-        if isinstance(path, str):
-            return Path(path).parent.name  # snapshots/COMMIT/config.json
-    return ""
+def _unknown(about: Mapping[str, Any]) -> bool:
+    """Return whether an embedder knew nothing of its weights: earlier versions found no commit."""
+    return about.get("revision") is None and about.get("weights_sha256") is None
 
 
 def embedder_differences(before: dict[str, Any], here: dict[str, Any], what: str) -> str:
     """Return how the embedder of `what` differs from that in use, "" if in nothing that counts."""
+    unknown = {"revision"} if _unknown(before) or _unknown(here) else set[str]()
     pairs = {
         # No prompt is "" in some embedders and absent in others.
         name: [str(known.get(name) or "none") for known in (before, here)]
         for name in {**before, **here}
-        if name not in _LOCAL
+        if name not in {*_LOCAL, *unknown}
     }
     return "; ".join(
         f"{name}: {what} {printable(one, 80)}, here {printable(other, 80)}"

@@ -155,6 +155,9 @@ class TransformerEmbedder:
         # folder: where the files of the model lie, unless it came from the Hugging Face hub
         self._model, self._folder = model, folder
         self._model_name, self._precision = spec.model, precision
+        # As it is loaded: the cache may get another one later.
+        commit = getattr(model.config, "_commit_hash", None)
+        self._revision = commit or (None if folder else cached_commit(spec) or None)
         self._name = printable(spec.model, 80)
         self._batch_tokens = spec.batch_tokens
         self._prompts = {"query": spec.query_prompt, "passage": spec.passage_prompt}
@@ -191,7 +194,7 @@ class TransformerEmbedder:
         poolings = (part.pooling_mode for part in self._model if hasattr(part, "pooling_mode"))
         return {
             "model": self._model_name,
-            "revision": getattr(self._model.config, "_commit_hash", None),
+            "revision": self._revision,
             "weights_sha256": weights_sha256(self._folder) if self._folder else None,
             "pooling": next(poolings, None),
             "precision": self._precision,
@@ -551,3 +554,18 @@ def model_folder(spec: Embedding) -> Path:
     """Return the folder that a model's name leads to, if there is one."""
     # Not pathlib's: it raises where there is no such user.
     return Path(os.path.expanduser(spec.model))  # noqa: PTH111
+
+
+def cached_commit(spec: Embedding) -> str:
+    """Return the commit of a model of the hub in the cache, "" where it is not there."""
+    hub = require("huggingface_hub", "scan")
+    # sentence-transformers looks for names without an owner among its own models first.
+    owners = [""] if "/" in spec.model else ["sentence-transformers/", ""]
+    for name in (f"{owner}{spec.model}" for owner in owners):
+        try:
+            path = hub.try_to_load_from_cache(name, "config.json", revision=spec.revision)
+        except ValueError:
+            return ""  # no name of the hub: loading says so
+        if isinstance(path, str):
+            return Path(path).parent.name  # snapshots/COMMIT/config.json
+    return ""

@@ -199,11 +199,13 @@ def corpus_of(scan: Scan, base: Path) -> CorpusListing:
 
 def _as_recorded(corpus: CorpusListing, record: Mapping[str, Any]) -> CorpusListing:
     """Return a corpus with the weights of a scan's record, unless others are here now."""
-    before = record["key"].get(WEIGHTS, "")
+    before, about = record["key"].get(WEIGHTS, ""), record["embedder"]
+    if about.get("revision") is None and before:
+        about = about | {"revision": before}  # of a model of the hub, its mark is the commit
     if (
         corpus.weights in (before, "")  # not here: nothing is known of them
         # Touched or copied files have other times; those of earlier scans were not recorded.
-        or same_weights(corpus.manifest.embedding, record["embedder"])
+        or same_weights(corpus.manifest.embedding, about)
     ):
         return dataclasses.replace(corpus, weights=before)
     return corpus

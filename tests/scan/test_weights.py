@@ -12,7 +12,7 @@ import pytest
 
 from bayescontam import write_clean
 from bayescontam.errors import UsageError
-from bayescontam.scan import clean, run
+from bayescontam.scan import clean, embedders, run
 from bayescontam.scan.embedder_record import check_unchanged, same_weights, weights_mark
 from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.items import WEIGHTS
@@ -155,8 +155,90 @@ def test_the_commit_in_the_cache_marks_a_model_of_the_hub(
     assert weights_mark(short) == weights_mark(whole) == COMMIT
     assert same_weights(whole, {"revision": COMMIT})
     assert not same_weights(whole, {"revision": "fedcba"})
+    assert same_weights(whole, {"revision": None, "weights_sha256": None})
     assert weights_mark(Embedding(model="a/b/c")) == ""
     assert weights_mark(Embedding()) == weights_mark(Embedding(model="hashing")) == ""
+
+
+def put_in_cache(model: Path, cache: Path, commit: str) -> None:
+    """Put a model into a cache of the hub as 'me/tiny', where `commit` is the newest."""
+    place = cache / "models--me--tiny"
+    shutil.copytree(model, place / "snapshots" / commit)
+    (place / "refs").mkdir(exist_ok=True)
+    (place / "refs" / "main").write_text(commit)
+
+
+@pytest.fixture
+def hub(
+    made: Manifest, models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Return an empty cache, into which a first load of 'me/tiny' downloads the model."""
+    cache, load = tmp_path / "cache", embedders._load
+
+    def loaded(spec: Embedding, place: str, device: str | None, *, local_files_only: bool) -> Any:
+        if not local_files_only:
+            put_in_cache(models[0], cache, COMMIT)
+        return load(spec, place, device, local_files_only=True)
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(embedders, "_reach_hub", lambda *_: None)
+    monkeypatch.setattr(embedders, "_load", loaded)
+    return cache
+
+
+def of_hub(made: Manifest, tmp_path: Path) -> Manifest:
+    return Manifest.parse(made.text.replace(str(tmp_path / "model"), "me/tiny"), "made.toml")
+
+
+def as_before(out: Path, names: tuple[str, ...]) -> None:
+    """Change the records of a scan to those of an earlier version, which found no commit."""
+    for path in (out / name for name in names):
+        record = json.loads(path.read_text("utf-8"))
+        record["key"].pop(WEIGHTS, None)
+        record["embedder"]["revision"] = None
+        path.write_text(json.dumps(record), "utf-8")
+
+
+@pytest.mark.parametrize("case", ["downloaded by it", "in the cache", "of an earlier version"])
+def test_a_finished_scan_by_a_model_of_the_hub_is_returned(
+    made: Manifest, hub: Path, models: list[Path], tmp_path: Path, case: str
+) -> None:
+    made, out = of_hub(made, tmp_path), tmp_path / "out"
+    if case == "in the cache":
+        put_in_cache(models[0], hub, COMMIT)
+    found = scan(made, out, keep_vectors="fp32")
+    assert found.record["embedder"]["revision"] == COMMIT
+    if case == "of an earlier version":
+        as_before(out, ("scan.json", "vectors/vectors.json"))
+    shared_embedder.cache_clear()
+    written = (out / "scan.json").stat().st_mtime_ns
+    found = scan(made, out, keep_vectors="fp32")
+    assert (out / "scan.json").stat().st_mtime_ns == written
+    write_clean(found, tmp_path / "clean", above_cosine=0.999, base=tmp_path, jobs=1, device="cpu")
+    searched = manifest(model="me/tiny", top="stored = ['out/vectors']")
+    np.testing.assert_allclose(best(scan(searched, tmp_path / "stored")), 1, atol=1e-5)
+    put_in_cache(models[1], hub, "f" * 40)
+    if case == "of an earlier version":
+        scan(made, out, keep_vectors="fp32")  # nothing is known of its weights
+    else:
+        with pytest.raises(UsageError, match=f"has changed since: {WEIGHTS}"):
+            scan(made, out, keep_vectors="fp32")
+
+
+def test_the_mark_of_a_scan_stands_for_a_commit_that_its_embedder_lacks(
+    made: Manifest, hub: Path, models: list[Path], tmp_path: Path
+) -> None:
+    made, out = of_hub(made, tmp_path), tmp_path / "out"
+    put_in_cache(models[0], hub, COMMIT)
+    scan(made, out)
+    record = json.loads((out / "scan.json").read_text("utf-8"))
+    record["embedder"]["revision"] = None
+    (out / "scan.json").write_text(json.dumps(record), "utf-8")
+    scan(made, out)
+    put_in_cache(models[1], hub, "f" * 40)
+    with pytest.raises(UsageError, match=f"has changed since: {WEIGHTS}"):
+        scan(made, out)
 
 
 def test_what_changes_vectors_by_rounding_alone_is_no_difference() -> None:
