@@ -147,7 +147,7 @@ class Fields:
         others = {
             name: value
             for name, allowed in self.where.items()
-            if not _fits(value := self._value(record, name), allowed)
+            if not fits(value := self._value(record, name), allowed)
         }
         for name, value in others.items():
             shown = self.others.setdefault(name, [])
@@ -298,7 +298,8 @@ def _joined(texts: list[str]) -> str:
     return "\n\n".join(text for text in texts if text and not text.isspace())
 
 
-def _fits(value: Any, allowed: Value | Values) -> bool:
+def fits(value: Any, allowed: Value | Values) -> bool:
+    """Return whether a value is one of those that a condition allows."""
     values = allowed if isinstance(allowed, tuple) else (allowed,)
     # For Python true is 1; for whoever wrote a manifest it is not.
     return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)

@@ -17,13 +17,13 @@ from bayescontam._runs import LOCK, claimed_folder, read_json, remove_files, wri
 from bayescontam._text import printable
 from bayescontam._types import IntArray, Matrix
 from bayescontam.errors import DataError, UsageError
+from bayescontam.scan.distinct import check_distinct
 from bayescontam.scan.index_lists import NearestList, centres_of, nearest_list, trained_centres
 from bayescontam.scan.index_texts import list_texts
 from bayescontam.scan.stored_vectors import (
     FORMAT,
     StoredShard,
     StoredVectors,
-    check_distinct,
     megabytes,
 )
 from bayescontam.scan.vector_index import (

@@ -22,14 +22,15 @@ from bayescontam._runs import LOCK, locked, read_json, remove_files, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.scan.chunking import occurrence_hash
+from bayescontam.scan.distinct import check_distinct
 from bayescontam.scan.embedder_record import embedder_differences
 from bayescontam.scan.execution import task_name
 from bayescontam.scan.record import document_counts
 from bayescontam.scan.stored_vectors import (
     ABOUT,
+    FILES,
     FORMAT,
     StoredVectors,
-    check_distinct,
     megabytes,
     reading,
     unfinished,
@@ -444,6 +445,8 @@ def _renamed_entries(vectors: StoredVectors, names: Mapping[str, str]) -> list[d
             "sources": vectors.sources,
             **{name: about.get(name) for name in ("created", "version", "manifest")},
             **{name: about[name] for name in ("key", "min_tokens", "short")},
+            # By the names in the manifest, new names aside.
+            **({FILES: about[FILES]} if FILES in about else {}),
         }
     ]
     new: Callable[[str], str] = partial(_named, names)

@@ -14,7 +14,7 @@ from bayescontam.scan.index_search import SampledSketch
 from bayescontam.scan.items import CorpusListing, EmbeddedItems
 from bayescontam.scan.results import SearchTables
 from bayescontam.scan.sketch import Sketch
-from bayescontam.scan.stored_vectors import Precision, StoredVectors
+from bayescontam.scan.stored_vectors import FILES, Precision, StoredVectors
 from bayescontam.specs.base import content_of
 from bayescontam.specs.corpus import Search, as_looked_for
 
@@ -105,6 +105,7 @@ def vectors_record(
     own = {item.source for item in corpus.inputs}
     return {name: record[name] for name in ("created", "version", "manifest", "embedder")} | {
         "key": corpus.key,
+        FILES: corpus.files,
         "embedding": content_of(corpus.manifest.embedding),
         "precision": precision,
         "min_tokens": chunked.min_tokens,

@@ -19,6 +19,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
+from bayescontam.scan.distinct import check_distinct
 from bayescontam.scan.documents import sample_documents
 from bayescontam.scan.embedder_record import same_weights, weights_mark
 from bayescontam.scan.execution import WORK, Execution
@@ -44,7 +45,6 @@ from bayescontam.scan.stored_vectors import (
     VECTORS,
     Precision,
     StoredVectors,
-    check_distinct,
     check_room,
     holds_vectors,
     megabytes,

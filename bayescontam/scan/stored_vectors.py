@@ -37,6 +37,8 @@ Precision = Literal["fp16", "fp32"]
 VECTORS = "vectors"
 """Folder of a scan's vectors, in that of the scan."""
 ABOUT = "vectors.json"
+FILES = "files"
+"""Key of what identifies the files of each source; earlier versions have none."""
 FORMAT = 1
 """Of stored vectors, and of their indexes."""
 _TYPES: dict[Precision, np.dtype[Any]] = {"fp16": np.dtype("<f2"), "fp32": np.dtype("<f4")}
@@ -406,35 +408,6 @@ class StoredVectors:
             raise UsageError(
                 f"{printable(str(self.folder))}: the vectors were made by another embedder than"
                 f" the one in use ({listing}); use that of the vectors"
-            )
-
-
-def check_distinct(stored: Sequence[StoredVectors]) -> None:
-    """Refuse vectors whose documents would count twice.
-
-    Raises
-    ------
-    UsageError
-        If vectors of a scan, or the same files of a corpus, are in two of the folders.
-    """
-    origins: dict[str, Path] = {}
-    for each in stored:
-        where = printable(str(each.folder))
-        for origin in each.origins:
-            if (before := origins.setdefault(origin, each.folder)) is not each.folder:
-                raise UsageError(
-                    f"vectors: the same vectors stand twice, in {printable(str(before))} and in"
-                    f" {where}, and their documents would count twice; give each folder once, and"
-                    " none beside one that it was joined to"
-                )
-    files: dict[str, str] = {}
-    for name, about in (scan for each in stored for scan in each.scans):
-        listed = about["key"].get("files of the corpus") if "key" in about else None
-        if listed and (first := files.setdefault(listed, name)) != name:
-            raise UsageError(
-                f"vectors: {printable(first)} and {printable(name)} are of the same files of a"
-                " corpus, whose documents would count twice; give one of them. Several texts of"
-                " the same records are searched together by a manifest with a source for each"
             )
 
 
