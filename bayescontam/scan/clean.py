@@ -401,6 +401,7 @@ def _stage(
         (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32),
         manifest.embedding,
         embedded.about,
+        embedded.mark,
         execution.device,
     )
 

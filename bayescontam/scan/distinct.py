@@ -31,8 +31,8 @@ def check_distinct(stored: Sequence[StoredVectors]) -> None:
                     " none beside one that it was joined to"
                 )
     scans = [scan for each in stored for scan in each.scans]
-    for (first, before), (name, about) in combinations(scans, 2):
-        if _overlap(before, about):
+    for (first, earlier), (name, about) in combinations(scans, 2):
+        if _overlap(earlier, about):
             raise UsageError(
                 f"vectors: {printable(first)} and {printable(name)} are of the same files of a"
                 " corpus, whose documents would count twice; give one of them. Parts of the same"

@@ -81,6 +81,7 @@ class DropStage:
     vectors: NDArray[np.float32]
     embedding: Embedding
     about: dict[str, Any]  # embedder of the items, as it describes itself
+    mark: str  # of the weights when the items were embedded
     device: str
 
     def __call__(self) -> Callable[[tuple[int, Input]], None]:
@@ -89,7 +90,7 @@ class DropStage:
         embedder = None
         if len(self.again):
             embedder = shared_embedder(self.embedding, self.device, None)
-            check_loaded(embedder, self.about)
+            check_loaded(embedder, self.embedding, self.about, self.mark)
         return lambda task: self.drop(chunker, embedder, *task)
 
     def drop(self, chunker: Chunker, embedder: Embedder | None, number: int, item: Input) -> None:

@@ -10,6 +10,7 @@ from bayescontam.errors import UsageError
 from bayescontam.scan.embedders import (
     PACKAGES,
     Embedder,
+    TransformerEmbedder,
     cached_commit,
     file_stamp,
     model_folder,
@@ -72,11 +73,19 @@ def embedder_differences(before: dict[str, Any], here: dict[str, Any], what: str
     )
 
 
-def check_loaded(embedder: Embedder, items: dict[str, Any]) -> None:
-    """Refuse a loaded embedder that is not that of the items, as that described itself."""
+def check_loaded(embedder: Embedder, spec: Embedding, items: dict[str, Any], mark: str) -> None:
+    """Refuse a loaded embedder that is not that of the items, as that described itself.
+
+    `mark` is that of the weights when items were embedded: weights with the same are not read.
+    """
     # One that is served learns its dimensions by a request, and of its weights nothing is known.
-    if not isinstance(embedder, ServedEmbedder):
-        check_unchanged(items, embedder.describe())
+    if isinstance(embedder, ServedEmbedder):
+        return
+    if mark and isinstance(embedder, TransformerEmbedder) and weights_mark(spec) == mark:
+        here = embedder.describe(items.get("weights_sha256"))
+    else:
+        here = embedder.describe()
+    check_unchanged(items, here)
 
 
 def check_unchanged(items: dict[str, Any], here: dict[str, Any]) -> None:

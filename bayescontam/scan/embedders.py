@@ -186,16 +186,21 @@ class TransformerEmbedder:
             vectors[np.concatenate(batches)] = self._forward(distinct, batches, kind)
         return vectors[[place[text] for text in texts]]
 
-    def describe(self) -> dict[str, object]:
-        """Return what decides the vectors: model, state, precision, device, versions, …."""
+    def describe(self, weights: str | None = None) -> dict[str, object]:
+        """Return what decides the vectors: model, state, precision, device, versions, ….
+
+        `weights` is the SHA-256 of its weights where that is known; else they are read.
+        """
         device = str(self._model.device)
         if device.startswith("cuda"):
             device += f" ({require('torch', 'scan').cuda.get_device_name(self._model.device)})"
+        if weights is None and self._folder:
+            weights = weights_sha256(self._folder)
         poolings = (part.pooling_mode for part in self._model if hasattr(part, "pooling_mode"))
         return {
             "model": self._model_name,
             "revision": self._revision,
-            "weights_sha256": weights_sha256(self._folder) if self._folder else None,
+            "weights_sha256": weights,
             "pooling": next(poolings, None),
             "precision": self._precision,
             "device": device,

@@ -20,7 +20,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.data.tables import read_cells
 from bayescontam.data.validation import check_headers, format_value
 from bayescontam.errors import DataError, Fault
-from bayescontam.scan.embedder_record import check_unchanged
+from bayescontam.scan.embedder_record import check_unchanged, weights_mark
 from bayescontam.scan.embedders import shared_embedder
 from bayescontam.scan.execution import Execution, one_thread, stage_folder, task_name
 from bayescontam.scan.fields import (
@@ -368,6 +368,7 @@ class EmbeddedItems:
     tokens: list[int]  # lengths; 0 where the vectors were given
     max_tokens: int  # longest text that the embedder sees
     about: dict[str, Any]  # how it describes itself
+    mark: str = ""  # of its weights before they were loaded, see `weights_mark`
     # its numbers of tokens of texts; None where they were not requested, or read from a file
     count: Callable[[Sequence[str]], list[int]] | None = None
 
@@ -382,6 +383,7 @@ class ItemStage:
 
     def __call__(self) -> Callable[[tuple[list[str], bool]], EmbeddedItems]:
         """Load the embedder; return what embeds texts, and adds `count` if that is wanted."""
+        mark = weights_mark(self.embedding)
         embedder = shared_embedder(self.embedding, self.device, self.replies)
 
         def embed(task: tuple[list[str], bool]) -> EmbeddedItems:
@@ -389,7 +391,8 @@ class ItemStage:
             with one_thread(require("torch", "scan")):
                 vectors, tokens = embedder.embed(texts, "query"), embedder.count(texts)
             count = embedder.count if with_count else None
-            return EmbeddedItems(vectors, tokens, embedder.max_tokens, embedder.describe(), count)
+            longest, about = embedder.max_tokens, embedder.describe()
+            return EmbeddedItems(vectors, tokens, longest, about, mark, count)
 
         return embed
 
@@ -466,7 +469,7 @@ def _joined(
 
 def _save(path: Path, embedded: EmbeddedItems) -> None:
     """Write embedded items, without the function that counts."""
-    about = {"max_tokens": embedded.max_tokens, "about": embedded.about}
+    about = {"max_tokens": embedded.max_tokens, "about": embedded.about, "mark": embedded.mark}
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         np.savez(
             file,

@@ -61,6 +61,7 @@ class SearchStage:
     about: dict[str, Any]  # embedder of the items, as it describes itself
     device: str
     store: VectorStore | None  # where vectors of texts are stored, if they are
+    mark: str = ""  # of the weights when the items were embedded
     replies: Path | None = None  # where replies of an endpoint are stored
     searcher: type[AnySearcher] = Searcher
 
@@ -70,7 +71,7 @@ class SearchStage:
         stage, embedder = replace(self, device=own), None
         if self.embedding is not None:
             embedder = shared_embedder(self.embedding, own, self.replies)
-            check_loaded(embedder, self.about)
+            check_loaded(embedder, self.embedding, self.about, self.mark)
         return lambda task: stage.search(embedder, *task)
 
     def search(self, embedder: Embedder | None, number: int, shard: Shard) -> None:
@@ -179,7 +180,7 @@ def search_shards(
     folders = {name: _folder(folder, place, name) for place, name in enumerate(queries)}
     stage = SearchStage(
         folders, out / LOG, queries, keep, embedding, embedded.about, execution.device, store,
-        replies_folder(out, manifest.embedding), searcher,
+        embedded.mark, replies_folder(out, manifest.embedding), searcher,
     )  # fmt: skip
     merging = {
         name: SketchMerger.resume(folders[name], Sketch.empty(len(own.keys), keep, searcher.bins))

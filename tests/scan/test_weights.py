@@ -123,6 +123,33 @@ def test_a_change_while_a_scan_runs_is_refused(
     np.testing.assert_allclose(best(scan(made, tmp_path / "out")), 1, atol=1e-5)
 
 
+def test_weights_that_were_not_touched_are_read_once(
+    made: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def chunked(*given: Any) -> Any:
+        done = run_chunks(*given)
+        another_process()
+        return done
+
+    def near(*given: Any) -> Any:
+        another_process()
+        return find_near(*given)
+
+    def another_process() -> None:
+        shared_embedder.cache_clear()
+        embedders._sha256_of.cache_clear()
+        monkeypatch.setattr(embedders, "_sha256_of", None)
+
+    run_chunks: Callable[..., Any] = run.chunk_documents
+    find_near: Callable[..., Any] = clean._near
+    hashed = embedders._sha256_of
+    monkeypatch.setattr(run, "chunk_documents", chunked)
+    monkeypatch.setattr(clean, "_near", near)
+    found = scan(made, tmp_path / "out")
+    monkeypatch.setattr(embedders, "_sha256_of", hashed)
+    write_clean(found, tmp_path / "clean", above_cosine=0.999, base=tmp_path, jobs=1, device="cpu")
+
+
 def test_a_clean_corpus_needs_the_weights_of_the_scan(
     made: Manifest, models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
