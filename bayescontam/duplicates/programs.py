@@ -32,6 +32,8 @@ from bayescontam.duplicates.sandbox import Status, run_program
 
 MOST_SIMILAR = 0.85
 """Ratio from which on two solutions are too similar, as published."""
+_MOST_NAMES = 2_000_000
+"""Names that a comparison of two programs may look at, which takes some two seconds."""
 TASK_FIELDS = ("text", "code", "test_list")
 """Fields of a new task, as MBPP names them."""
 _REASONS: dict[Status, str] = {
@@ -188,12 +190,11 @@ def check_same_program(code: str, other: str, *, renamed: bool, reordered: bool)
         raise DuplicateError("its code has the names of its item")
     if reordered and shapes[0] == shapes[1]:
         raise DuplicateError("its code has the order of its item")
-    if reordered:
-        # Statements that are like no other come first: they determine most names.
-        counts = Counter(shapes[0])
-        ours.sort(key=lambda each: counts[each.shape])
-    alike = sorted(shapes[0]) == sorted(shapes[1]) and (reordered or shapes[0] == shapes[1])
-    if not (alike and _matched(ours, theirs, {}, reordered)):
+    if not reordered:  # a place is part of a statement that has to stay in it
+        ours, theirs = ([each._replace(shape=f"{at} {each.shape}") for at, each in enumerate(part)]
+                        for part in (ours, theirs))  # fmt: skip
+    alike = Counter(each.shape for each in ours) == Counter(each.shape for each in theirs)
+    if not (alike and _matched((ours, theirs))):
         raise DuplicateError("its code is another program than its item's")
 
 
@@ -219,27 +220,59 @@ def _statements(code: str, blank: bool) -> list[_Statement]:
     return found
 
 
-def _matched(
-    ours: Sequence[_Statement],
-    theirs: Sequence[_Statement],
-    names: dict[str, str],
-    reordered: bool,
-) -> bool:
+type _Kinds = tuple[dict[str, int], dict[str, int]]  # of names; the same names have the same one
+
+
+def _matched(parts: Sequence[Sequence[_Statement]]) -> bool:
     """Return whether statements are the same, each name always another one in their place."""
-    if not ours:
-        return True
-    first, rest = ours[0], ours[1:]
-    tried = set[_Statement]()
-    for at, other in enumerate(theirs if reordered else theirs[:1]):
-        if first.shape != other.shape or other in tried:
+    size = sum(1 + len(each.names) for part in parts for each in part)
+    steps = iter(range(_MOST_NAMES // max(size, 1)))
+    ours, theirs = (dict.fromkeys((n for each in part for n in each.names), 0) for part in parts)
+    left = [iter([(ours, theirs)])]
+    while left:
+        if (kinds := next(left[-1], None)) is None:
+            left.pop()
             continue
-        tried.add(other)
-        pairs = {*names.items(), *zip(first.names, other.names, strict=True)}
-        known = dict(pairs)
-        one_to_one = len(pairs) == len(known) == len({*known.values()})
-        if one_to_one and _matched(rest, [*theirs[:at], *theirs[at + 1 :]], known, reordered):
-            return True
+        kinds = _refined(parts, kinds, steps)
+        counts, others = (Counter(each.values()) for each in kinds)
+        if counts == others:
+            if max(counts.values(), default=1) == 1:
+                return True
+            left.append(_choices(kinds, counts))
     return False
+
+
+def _choices(kinds: _Kinds, counts: Counter[int]) -> Iterator[_Kinds]:
+    """Yield kinds in which a name, of those with the fewest choices, has a kind of its own."""
+    kind = min((each for each in counts if counts[each] > 1), key=lambda each: counts[each])
+    own = max(counts) + 1
+    first = next(name for name in kinds[0] if kinds[0][name] == kind)
+    for name in kinds[1]:
+        if kinds[1][name] == kind:
+            yield kinds[0] | {first: own}, kinds[1] | {name: own}
+
+
+def _refined(parts: Sequence[Sequence[_Statement]], kinds: _Kinds, steps: Iterator[int]) -> _Kinds:
+    """Return kinds of names by the statements in which they occur, and the kinds of names there.
+
+    This is colour refinement, as in tests of whether two graphs are isomorphic.
+    """
+    while next(steps, None) is not None:
+        lines: dict[Any, int] = {}
+        new: dict[Any, int] = {}
+        found = []
+        for part, known in zip(parts, kinds, strict=True):
+            uses: dict[str, list[tuple[int, int]]] = {name: [] for name in known}
+            for shape, names in part:
+                line = lines.setdefault((shape, *map(known.get, names)), len(lines))
+                for at, name in enumerate(names):
+                    uses[name].append((line, at))
+            signs = {name: (known[name], *sorted(places)) for name, places in uses.items()}
+            found.append({name: new.setdefault(sign, len(new)) for name, sign in signs.items()})
+        if len(new) == len({*kinds[0].values(), *kinds[1].values()}):
+            return found[0], found[1]
+        kinds = found[0], found[1]
+    raise DuplicateError("its code could not be compared with its item's: too much of it is alike")
 
 
 def check_beginning(text: str, before: str) -> None:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -862,3 +863,30 @@ def test_names_are_compared_through_another_order() -> None:
                   moved.replace("h0(x) - h1(y)", "h0(x) - h0(y)")):  # fmt: skip
         with pytest.raises(DuplicateError, match="another program"):
             check_same_program(wrong, code, renamed=True, reordered=True)
+
+
+def cycles(sizes: list[int], name: str) -> tuple[list[str], list[str]]:
+    """Return functions that are alike, and calls by which they form cycles of some sizes."""
+    functions, calls = list[str](), list[str]()
+    for size in sizes:
+        ring = [f"{name}{len(functions) + at}" for at in range(size)]
+        functions += [f"def {each}(x):\n    return x\n" for each in ring]
+        calls += [f"{each}({after})\n" for each, after in pairwise([*ring, ring[0]])]
+    return functions, calls
+
+
+def test_functions_that_are_alike_are_compared_in_bounded_time() -> None:
+    def check(first: list[str], second: list[str]) -> None:
+        check_same_program("".join(first), "".join(second), renamed=True, reordered=True)
+
+    functions, calls = cycles([30], "f")
+    ours, own = cycles([30], "g")
+    check([*own[::-1], *ours[7:], *ours[:7]], [*functions, *calls])
+    check(["b = 1\n", *ours], [*functions, "a = 1\n"])
+    ours, own = cycles([15, 15], "g")
+    with pytest.raises(DuplicateError, match="another program"):
+        check([*own, *ours], [*functions, *calls])
+    functions, calls = cycles([6] * 9 + [3, 3], "f")
+    ours, own = cycles([6] * 8 + [3] * 4, "g")
+    with pytest.raises(DuplicateError, match="could not be compared with its item's: too much"):
+        check([*own, *ours], [*functions, *calls])
