@@ -146,22 +146,34 @@ def unfinished_thought(text: str) -> str:
     return mark[0] if mark else ""
 
 
-_CLOSING = re.compile(r"</\w+>|<\|\w+\|>")
+_MARKS = re.compile(r"<[^\s<>]+>|\[/[^\s\[\]]+\]")
 """Marks with which a reply may end: a tag around the answer, or a model's own end."""
+# What follows an answer may revoke it if it holds a number, an object, one of these words, or a
+# letter other than a to z, as nobody lists all languages. Else it is a closing sentence, as many
+# models write: "Let me know if you need anything else!".
+_REVOKING = re.compile(
+    r"\d|[{}]\s*\S|[^\W\d_a-z]|n['’]t\b|\b(?:actually|although|answers?|but|cannot|changed?|correct(?:ed"
+    r"|ion)?|differ(?:s|ent|ently)?|disregard|draft|duplicates?|error|examples?|except|false|first"
+    r"|form|format|hmm|however|ignore|incorrect|instead|later|match(?:es)?|mistaken?|mistakes"
+    r"|neither|never|no|none|nor|not|nothing|null|oops|rather|really|reconsider|reflection"
+    r"|revised?|same|second|sorry|though|true|unless|unsure|verdicts?|wait|would|wrong|yes|yet)\b",
+    re.IGNORECASE,
+)
 _ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 """An escape of JSON, or a backslash that begins none, as models write LaTeX."""
 
 
-def json_objects(text: str) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects in a reply; a ValueError if words follow the last of them.
+def json_objects(text: str, answers: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Return the outermost JSON objects in a reply; a ValueError if words may revoke the last.
 
-    Such words may revoke it: it may be an example, or a draft. LaTeX and line breaks in texts of
-    objects are read as they are.
+    They follow it, and it may be an example or a draft; `answers` are words that may be another
+    one. LaTeX and line breaks in texts of objects are read as they are.
     """
     text = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
     found = list(_objects(text))
-    rest = _CLOSING.sub("", text[found[-1][1] :]) if found else ""
-    if re.search(r"\w", rest):
+    rest = _MARKS.sub(" ", text[found[-1][1] :]) if found else ""
+    words = {*re.findall(r"\w+", rest.lower())}
+    if _REVOKING.search(rest) or not words.isdisjoint(answers):
         raise ValueError(f"words follow the JSON object: '{rest.strip()[:_SHOWN]}'")
     return [data for data, _ in found]
 

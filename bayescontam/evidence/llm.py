@@ -163,7 +163,7 @@ def read_answer(text: str) -> Answer:
         raise ValueError(f"ends within {mark}")
     found: list[Answer] = []
     problem = f"no JSON object in '{text[:_SHOWN]}'"
-    for data in json_objects(text):
+    for data in json_objects(text, KINDS):
         try:
             found.append(Answer.model_validate(data))
         except ValidationError as error:
