@@ -70,8 +70,10 @@ _ID = f"p{FORMAT}-"
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\n]")
 _WORD = re.compile(r"\w+")
 _CHANGED, _OF_WORDS = 3, 50
-"""Words of a text that a spreadsheet may change, as it takes "1,000" for a number: so many, or one
-of so many if that is more."""
+"""Words of a text that a spreadsheet may change, as it takes "2-3" for a date: so many, or one of
+so many if that is more."""
+_MIDNIGHT = " 00:00:00"
+"""What a workbook's dates have after them."""
 
 
 def write_workbook(path: str | os.PathLike[str], table: pd.DataFrame) -> None:
@@ -330,13 +332,31 @@ def _compare_texts(table: pd.DataFrame, texts: pd.DataFrame, faults: FaultList) 
     for name in (name for name in texts.columns if name in table.columns):
         own = [tuple(_WORD.findall(_fitting(text))) for text in texts[name]]
         cells = ["" if cell is None else str(cell) for cell in table[name]]
-        given = [tuple(_WORD.findall(cell)) for cell in cells]
+        given = [tuple(_WORD.findall(cell.removesuffix(_MIDNIGHT))) for cell in cells]
         known = {*own}
         strange = [
-            bool(found) and found != words and (found in known or _far_apart(found, words))
-            for found, words in zip(given, own, strict=True)
+            bool(found)
+            and found != words
+            and not _reads_same(cell, text)
+            and (found in known or _far_apart(found, words))
+            for found, words, cell, text in zip(given, own, cells, texts[name], strict=True)
         ]
         faults.flag(np.array(strange), name, problem)
+
+
+def _reads_same(cell: str, text: str) -> bool:
+    """Return whether a spreadsheet may have made a cell of a text: of "1.0" 1, of "TRUE" true."""
+    joined, other = ("".join(_WORD.findall(each)).casefold() for each in (cell, text))
+    return joined == other or _value(cell) == _value(text)
+
+
+def _value(text: str) -> float | str:
+    """Return the number that a spreadsheet takes a text for, or the text."""
+    digits = text.strip().replace(",", "")
+    try:
+        return float(digits.removesuffix("%")) / (100 if digits.endswith("%") else 1)
+    except ValueError:
+        return text
 
 
 def _far_apart(found: Sequence[str], words: Sequence[str]) -> bool:

@@ -365,6 +365,34 @@ def test_a_spreadsheet_may_change_numbers(alike: Scan, tmp_path: Path, suffix: s
     assert import_sheet(alike, path, "Ada", tmp_path / "judged.csv").total == 20
 
 
+@both
+@pytest.mark.parametrize(
+    ("texts", "cells"),
+    [
+        (["1.0", "1"], ["1", "1"]),
+        (["007", "7"], ["7", "7"]),
+        (["TRUE", "true"], ["true", "true"]),
+        (["50%", "0.5"], ["0.5", "0.5"]),
+        (["1,2,3,4,5,6,7,8,9", "1"], ["123456789", "1"]),
+        (["2-3", "1"], ["2026-03-02 00:00:00", "1"]),
+    ],
+)
+def test_texts_that_a_spreadsheet_takes_for_others_are_not_moved(
+    tmp_path: Path, suffix: str, texts: list[str], cells: list[str]
+) -> None:
+    made = make_scan()
+    table = made.texts.copy()
+    table["text"] = [texts[at % 2] for at in range(len(table))]
+    scan = Scan.load(replace(made, texts=table).write(tmp_path / "scan"))
+    path = tmp_path / f"sheet{suffix}"
+    export_sheet(choose_pairs(scan, 20, seed=1), path, seed=1)
+    sheet = _read(path).astype(object).assign(is_duplicate=1)
+    shown = dict(zip(texts, cells, strict=True))
+    sheet["chunk_text"] = sheet["chunk_text"].map(lambda text: shown[str(text)])
+    _write(sheet, path)
+    assert import_sheet(scan, path, "Ada", tmp_path / "judged.csv").total == 20
+
+
 def test_what_a_judge_may_change(scan: Scan, sheet: Callable[..., Path], tmp_path: Path) -> None:
     path = sheet(is_duplicate=[1, 0, 1], seen=["monday"])
     table = _read(path)
