@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -37,7 +38,7 @@ GUESSES = 3
 """Most attempts at a test input that count, as published (Moskvichev et al. 2023)."""
 _ENDINGS = (".json", ".csv", ".jsonl", ".txt")
 _ATTEMPT = re.compile(r"attempt_(\d+)")
-_EMPTY: tuple[Any, ...] = (None, [], [[]])
+_EMPTY: tuple[Any, ...] = (None, [], [[]], {})
 """Attempts of solvers that found nothing."""
 PIPED = re.compile(r"\|(?:\d+\|)+")
 
@@ -169,7 +170,13 @@ def read_predictions(
         ),
         f"holds no file of predictions ({', '.join(_ENDINGS)}); check the folder",
     )
-    read = [each for file in importing.each(files) for each in _read(file, tasks, importing)]
+    read = []
+    for file in importing.each(files):
+        found = [*_read(file, tasks, importing)]
+        if problem := _no_grids(found):
+            importing.left_out.broken(str(file), "as a whole", problem)
+        else:
+            read += found
     importing.left_out.raise_if_broken()
     for each in read:
         each.model, _ = naming.of(Path(each.file), each.model, each.model)
@@ -206,16 +213,36 @@ def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[Predict
         yield from _text(file, tasks, importing)
 
 
+def _no_grids(found: Sequence[Prediction]) -> str:
+    """Return why all attempts of a file are no grids; nothing if any is one, or text."""
+    problems = []
+    for each in found:
+        for number, given in each.attempts.items():
+            if isinstance(given, str) or not (problem := _no_grid(given)):
+                return ""
+            problems.append(f"attempt {number} at {printable(each.task, 60)}-{each.test} {problem}")
+    return f"none of its {len(problems):,} attempts is a grid: {problems[0]}" if problems else ""
+
+
+def _no_grid(given: Any) -> str:
+    """Return why an attempt is no grid of numbers; nothing if it is one."""
+    try:
+        as_grid(given)
+    except TypeError as error:
+        return str(error)
+    return ""
+
+
 def _submission(file: Path, importing: Importing) -> Iterator[Prediction]:
     for task, tests in json_object(file, unique=True).items():
         with importing.row(file, f"task '{printable(task, 60)}'"):
             if not isinstance(tests, list):
                 raise TypeError("is no list with an entry for each test input")
             for test, given in enumerate(tests):
-                yield Prediction(str(file), file.stem, task, test, _numbered(given, test))
+                yield Prediction(str(file), file.stem, task, test, _numbered(given))
 
 
-def _numbered(given: Any, test: int) -> dict[int, Any]:
+def _numbered(given: Any) -> dict[int, Any]:
     """Return attempts by their numbers; a bare grid is the first one, and an empty one is none."""
     if not isinstance(given, dict):
         given = {"attempt_1": given}
@@ -223,19 +250,19 @@ def _numbered(given: Any, test: int) -> dict[int, Any]:
     if odd := [name for name, match in found.items() if match is None]:
         raise ValueError(f"has {join_list(odd, 3)}; allowed are attempt_1, attempt_2, …")
     numbers = {int(match[1]): given[name] for name, match in found.items() if match}
-    return {
-        number: _text_or_grid(numbers[number], f"attempt_{number} at test input {test}")
-        for number in sorted(numbers)
-        if numbers[number] not in _EMPTY
-    }
+    return _sorted_grids(numbers)
 
 
-def _text_or_grid(given: Any, name: str) -> Any:
-    """Return an attempt as it is if it is text or empty, else as a grid."""
-    try:
-        return given if isinstance(given, str) or given in _EMPTY else as_grid(given)
-    except TypeError as error:
-        raise TypeError(f"{name} {error}") from error
+def _sorted_grids(attempts: Mapping[int, Any]) -> dict[int, Any]:
+    """Return attempts in order, without empty ones: grids as such, and all else as it is."""
+    found = {}
+    for number, given in sorted(attempts.items()):
+        if given not in _EMPTY:
+            try:
+                found[number] = as_grid(given)
+            except TypeError:
+                found[number] = given  # text, or what is unreadable
+    return found
 
 
 def _old_submission(file: Path, importing: Importing) -> Iterator[Prediction]:
@@ -286,10 +313,9 @@ def _lines(file: Path, importing: Importing) -> Iterator[Prediction]:
                 raise TypeError("'attempt' is no whole number from 1 on")
             if attempt in own:
                 raise ValueError(f"attempt {attempt} at this test input stands there already")
-            own[attempt] = _text_or_grid(row["grid"], "'grid'") if "grid" in row else row["reply"]
+            own[attempt] = row["grid"] if "grid" in row else row["reply"]
     for (name, task, test), attempts in found.items():
-        ordered = {number: attempts[number] for number in sorted(attempts)}
-        yield Prediction(str(file), name, task, test, ordered)
+        yield Prediction(str(file), name, task, test, _sorted_grids(attempts))
 
 
 def _text(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[Prediction]:
@@ -363,7 +389,7 @@ def _rows(
         test = int(str(item).rsplit("-", 1)[1])
         concept, minimal = concept_of(str(task), str(folder))
         row = {"model": model, "item": item, "task": task, "concept": concept}
-        row |= {"minimal": int(minimal), "file": "", "reason": ""}
+        row |= {"minimal": int(minimal), "file": "", "unreadable": []}
         each = own.get((str(task), test))
         if each is None:
             yield row | {"correct": None, "attempts": 0, "outcome": "no answer"}
@@ -381,7 +407,11 @@ def _rows(
             "correct": int(bool(right)),
             "attempts": right[0] if right else max(seen, default=0),
             "outcome": "right" if right else first[0],
-            "reason": "" if right else first[1],
+            "unreadable": [
+                (f"attempt {number} of {model} at {item}", reason)
+                for number, (_, reason) in seen.items()
+                if reason
+            ],
         }
 
 
@@ -446,18 +476,26 @@ def _by_task(table: pd.DataFrame) -> pd.DataFrame:
     own = grouped.agg(
         correct=("correct", "min"), attempts=("attempts", "max"), file=("file", "first"),
         concept=("concept", "first"), minimal=("minimal", "first"),
+        unreadable=("unreadable", "sum"),
     )  # fmt: skip
-    own = own.join(worst[["outcome", "reason"]]).reset_index()
+    own = own.join(worst["outcome"]).reset_index()
     return own.assign(item=own["task"])
 
 
 def _notes(table: pd.DataFrame) -> list[str]:
-    """Return how often each outcome occurs, and why replies are unreadable."""
+    """Return how often each outcome occurs, and which attempts are unreadable, and why."""
     notes = []
     for model, part in table.groupby("model"):
         counts = part["outcome"].value_counts()
         text = ", ".join(f"{counts[name]:,} {name}" for name in OUTCOMES if name in counts)
         notes.append(f"{printable(str(model), 80)}: {text}")
-    reasons = table.loc[table["reason"] != "", "reason"].value_counts().head(5)
-    notes += [f"unreadable: {reason} ({count:,})" for reason, count in reasons.items()]
+    places: dict[str, list[str]] = {}
+    for place, reason in chain.from_iterable(table["unreadable"]):
+        places.setdefault(reason, []).append(place)
+    most = sorted(places, key=lambda reason: -len(places[reason]))[:5]
+    notes += [
+        f"unreadable, counts as wrong: {reason} ({len(places[reason]):,}: "
+        f"{join_list(places[reason], 3)})"
+        for reason in most
+    ]
     return notes

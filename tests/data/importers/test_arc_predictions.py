@@ -151,22 +151,37 @@ def test_cells_may_be_floats_or_digits_as_text(tmp_path: Path, tasks: Path) -> N
         (7, "is no grid"),
     ],
 )
-def test_what_is_no_grid_is_a_fault_of_the_file(
+def test_attempts_that_are_no_grids_count_as_wrong_unless_all_of_a_file_are(
     tmp_path: Path, tasks: Path, given: Any, problem: str
 ) -> None:
-    file = submission(tmp_path / "s.json", attempts(WRONG, given), attempts(WRONG))
-    with pytest.raises(DataError, match=rf"task 'turn': attempt_2 at test input 0 {problem}"):
+    right = TURN["output"]
+    file = submission(tmp_path / "s.json", attempts(given, right), attempts(WRONG, given))
+    found = bayescontam.import_arc_predictions(file, tasks=tasks)
+    frame = found.frame.set_index("item").loc[["turn-0", "turn-1"]]
+    assert frame[["n_correct", "attempts"]].to_numpy().tolist() == [[1, 2], [0, 2]]
+    assert any("unreadable, counts as wrong: " in note
+               and "(2: 'attempt 1 of s at turn-0', 'attempt 2 of s at turn-1')" in note
+               for note in found.notes)  # fmt: skip
+    file.write_text(json.dumps({"turn": [attempts(given), attempts([], given)], "tall-1": [None]}))
+    words = rf"as a whole: none of its 2 attempts is a grid: attempt 1 at turn-0 {problem}"
+    with pytest.raises(DataError, match=words):
         bayescontam.import_arc_predictions(file, tasks=tasks)
     lines = tmp_path / "s.jsonl"
     lines.write_text(json.dumps({"task": "turn", "grid": given}))
-    with pytest.raises(DataError, match=rf"line 1: 'grid' {problem}"):
+    with pytest.raises(DataError, match=rf"attempt 1 at turn-0 {problem}"):
         bayescontam.import_arc_predictions(lines, tasks=tasks)
 
 
 def test_empty_attempts_are_no_answer(tmp_path: Path, tasks: Path) -> None:
-    file = submission(tmp_path / "s.json", attempts([], [[]]), None)
+    file = submission(tmp_path / "s.json", attempts([], [[]], {}), None)
     frame = bayescontam.import_arc_predictions(file, tasks=tasks).frame
     assert frame.set_index("item")["outcome"][["turn-0", "turn-1"]].tolist() == ["no answer"] * 2
+    empty = (("turn", 0, {}), ("turn", 1, []), ("tall-1", 0, None))
+    rows = [{"task": task, "test": test, "grid": given} for task, test, given in empty]
+    lines = tmp_path / "s.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    frame = bayescontam.import_arc_predictions(lines, tasks=tasks).frame
+    assert frame["outcome"].tolist() == ["no answer"] * 3
 
 
 def test_several_solvers_and_their_names(tmp_path: Path, tasks: Path) -> None:
