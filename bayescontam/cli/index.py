@@ -41,12 +41,12 @@ def index(
             "--recall: decides how many lists are searched, and a flat index has none; leave it"
             " out, or choose another --kind"
         )
-    recall = 0.98 if recall is None else recall
     with stage(not quiet, "loading FAISS"):
         import pandas as pd
 
-        from bayescontam.scan.index_build import build_index
+        from bayescontam.scan.index_build import RECALL, build_index
         from bayescontam.scan.vector_index import ABOUT
+    recall = RECALL if recall is None else recall
     before = written_at(out / ABOUT)
     with resumable("finished blocks"):
         built = build_index(

@@ -155,7 +155,13 @@ def plan(
             raise UsageError(f"--{option}: is of no use without --{needed}; give both, or neither")
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed
-        from bayescontam.power.power import SPARE, plan_notes, power_analysis, varying_columns
+        from bayescontam.power.power import (
+            ASSURANCE,
+            SPARE,
+            plan_notes,
+            power_analysis,
+            varying_columns,
+        )
         from bayescontam.power.scenario import Assumptions
         from bayescontam.specs.registry import load_model
 
@@ -168,7 +174,7 @@ def plan(
         check_seed(seed, "--seed")
     found = power_analysis(
         spec, designs, truth, quantity=quantity, width=width,
-        assurance=0.8 if assurance is None else assurance, level=level,
+        assurance=ASSURANCE if assurance is None else assurance, level=level,
         data_sets=data_sets, solve=solve, most=most, reference=reference_of(reference),
         seed=seed, progress=not quiet,
     )  # fmt: skip

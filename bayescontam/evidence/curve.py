@@ -29,6 +29,7 @@ from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.evidence.predictor import Predictor, separated
 from bayescontam.evidence.verdicts import make_verdicts, with_leads
 from bayescontam.inference.checks import Outcome, Thresholds, sampling_checks
+from bayescontam.inference.posterior import spaced
 from bayescontam.inference.sampling import Engine, Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
 from bayescontam.inference.summary import LEVEL, convergence, describe
@@ -156,7 +157,7 @@ class Curve(Stored):
     def draws(self, most: int | None = None) -> CurveDraws:
         """Return draws of the curve, at most `most` of them, evenly spaced."""
         draws = take_curve(self.data["posterior"].to_dataset(), self.spec, self.kinds)
-        return draws if most is None else draws[_spaced(len(draws), most)]
+        return draws if most is None else draws[spaced(len(draws), most)]
 
     def judge_draws(self, most: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return draws of sensitivity and specificity, dims (draw, judge), as in `draws`."""
@@ -179,7 +180,7 @@ class Curve(Stored):
 
     def _values(self, name: str, most: int | None, width: int) -> FloatArray:
         values = flat(self.data["posterior"].to_dataset(), name, width, 1.0)
-        return values if most is None else values[_spaced(len(values), most)]
+        return values if most is None else values[spaced(len(values), most)]
 
     def summary(self, level: float | None = None) -> pd.DataFrame:
         """Return one row for each quantity.
@@ -401,7 +402,7 @@ def bands(draws: CurveDraws, benchmarks: Sequence[str], level: float) -> xr.Data
 
     ``any`` is the mean for a duplicate of any kind, where only some count.
     """
-    draws = draws[_spaced(len(draws), 1000)]
+    draws = draws[spaced(len(draws), 1000)]
     tails = (1 - level) / 2, (1 + level) / 2
     curves = np.stack([marginal(draws, GRID, b) for b in range(len(benchmarks))], axis=1)
     low, high = np.quantile(curves, tails, axis=0)
@@ -418,10 +419,6 @@ def _judged_text(judged: pd.DataFrame) -> str:
     """Return the judgements as JSON, which unlike netCDF holds any name."""
     judgements = with_leads(judged.dropna(subset="is_duplicate")).reindex(columns=list(_JUDGED))
     return json.dumps(judgements.fillna({"kind": ""}).astype({"is_duplicate": int}).to_dict("list"))
-
-
-def _spaced(count: int, most: int) -> np.ndarray:
-    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
 
 
 def halves(curve: Curve) -> pd.DataFrame:

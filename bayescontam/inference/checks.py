@@ -290,6 +290,7 @@ def predictive_checks(predictive: xr.Dataset, limits: Thresholds) -> Iterator[Ch
 
 
 def _prior_check(predictive: xr.Dataset, limits: Thresholds) -> Check:
+    """Check that the score farthest from what the prior predicts is no farther than its own are."""
     replicates = predictive["score_prior"].fillna(0.5)
     prior = replicates.transpose("prior_replicate", ...).to_numpy()
     observed, center, spread = predictive["score"].to_numpy(), prior.mean(axis=0), prior.std(axis=0)

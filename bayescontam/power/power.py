@@ -32,6 +32,8 @@ Quantity = Literal[
 Unknown = Literal["items", "models", "generations"]
 MOST: dict[Unknown, int] = {"items": 100_000, "models": 32, "generations": 100}
 """Largest size that is tried."""
+ASSURANCE = 0.8
+"""Probability with which an interval should be as narrow as wished, unless another is given."""
 _CLOSE = 1.05  # ratio of two sizes, one too small and one large enough, at which the search ends
 TRUE = f"true_{DIRECT.overfitting}"
 SPARE = ("p_width_mcse", "power_mcse", TRUE)
@@ -58,7 +60,7 @@ class PowerRequest:
     quantity: Quantity = "genuine_ability_direct"
     # wanted width of its interval: on the probability scale, of a slope in log-odds
     width: float | None = None
-    assurance: float = 0.8  # probability with which an interval should be that narrow
+    assurance: float = ASSURANCE  # probability with which an interval should be that narrow
     level: float = LEVEL  # probability of the interval
     data_sets: int = 100  # data sets simulated of each design
 
@@ -323,7 +325,7 @@ def power_analysis(
     *,
     quantity: Quantity = "genuine_ability_direct",
     width: float | None = None,
-    assurance: float = 0.8,
+    assurance: float = ASSURANCE,
     level: float = LEVEL,
     data_sets: int = 100,
     solve: Unknown | None = None,

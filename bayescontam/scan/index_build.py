@@ -52,6 +52,8 @@ _PER_LIST = 40, 64
 """Fewest and most training vectors for each list; FAISS warns below 39."""
 _HELD_OUT = 256
 """Texts that recall is measured with; none of them trains the lists."""
+RECALL = 0.98
+"""Share of the nearest texts that a search is to find, unless another is given."""
 _BEST = 100
 """Nearest texts of each that are to be found."""
 _SAMPLE, _WEIGHT = 20_000, 64
@@ -65,7 +67,7 @@ def build_index(
     out: str | os.PathLike[str],
     *,
     kind: Literal["auto", "flat", "ivf-sq8", "ivf-pq"] = "auto",
-    recall: float = 0.98,
+    recall: float = RECALL,
     replace: bool = False,
     progress: bool = False,
 ) -> VectorIndex:

@@ -423,34 +423,34 @@ def refuse_odd_keys(spec: ModelSpec) -> None:
     none = block.form == "none"
     form, random = "contamination.form = 'linear' or 'monotone'", "difficulty.form = 'random'"
     slopes = ("sigma_bm", "sigma_bb", "sigma_bmb")
-    rules: list[tuple[bool, str, Block, tuple[str, ...]]] = [
-        (none, form, block, ("scale", "sign", "pooling")),
-        (none, form, spec.priors, ("beta_bar",)),
-        (none or block.pooling == "none", "contamination.pooling = 'partial'", spec.priors, slopes),
+    rules: list[tuple[bool, str, str, tuple[str, ...]]] = [
+        (none, form, "contamination", ("scale", "sign", "pooling")),
+        (none, form, "priors", ("beta_bar",)),
+        (none or block.pooling == "none", "contamination.pooling = 'partial'", "priors", slopes),
         (
-            block.form != "monotone", "contamination.form = 'monotone'", spec.priors,
+            block.form != "monotone", "contamination.form = 'monotone'", "priors",
             ("increments",),
         ),
-        (difficulty.form == "none", random, difficulty, ("selection",)),
-        (difficulty.form == "none", random, spec.priors, ("sigma_delta",)),
+        (difficulty.form == "none", random, "difficulty", ("selection",)),
+        (difficulty.form == "none", random, "priors", ("sigma_delta",)),
         (
             difficulty.form == "none" or difficulty.selection == "ignored",
-            "difficulty.selection = 'modelled'", spec.priors, ("sigma_psi",),
+            "difficulty.selection = 'modelled'", "priors", ("sigma_psi",),
         ),
         (
             difficulty.discrimination == "equal",
-            "difficulty.discrimination = 'random' or 'by_pair'", spec.priors, ("sigma_alpha",),
+            "difficulty.discrimination = 'random' or 'by_pair'", "priors", ("sigma_alpha",),
         ),
         (
             not spec.likelihood.has_model_by_item,
-            "likelihood.model_by_item, and trials = 'repeats'", spec.priors, ("sigma_eps",),
+            "likelihood.model_by_item, and trials = 'repeats'", "priors", ("sigma_eps",),
         ),
-        (ability.by == "benchmark", "ability.by = a column", spec.priors, ("mu_bar", "sigma_mu")),
+        (ability.by == "benchmark", "ability.by = a column", "priors", ("mu_bar", "sigma_mu")),
         (
-            ability.pooling == "none", "ability.pooling = 'partial' or 'within'", spec.priors,
+            ability.pooling == "none", "ability.pooling = 'partial' or 'within'", "priors",
             ("mu", "sigma_theta"),
         ),
-        (ability.pooling != "partial", "ability.pooling = 'partial'", spec.priors, ("sigma_a",)),
+        (ability.pooling != "partial", "ability.pooling = 'partial'", "priors", ("sigma_a",)),
     ]  # fmt: skip
     faults = [
         Fault(
@@ -467,8 +467,8 @@ def refuse_odd_keys(spec: ModelSpec) -> None:
             " be negative all the same; leave one of the two out"
         )
         faults.append(Fault(f"model spec '{spec.name}'", problem, column="contamination.sign"))
-    for idle, needs, owner, names in rules:
-        table = next(key for key in type(spec).model_fields if getattr(spec, key) is owner)
+    for idle, needs, table, names in rules:
+        owner = getattr(spec, table)
         faults += [
             Fault(f"model spec '{spec.name}'", f"has no effect without {needs}", column=key)
             for name in names
