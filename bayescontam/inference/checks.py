@@ -293,7 +293,10 @@ def _prior_check(predictive: xr.Dataset, limits: Thresholds) -> Check:
     """Check that the score farthest from what the prior predicts is no farther than its own are."""
     replicates = predictive["score_prior"].fillna(0.5)
     prior = replicates.transpose("prior_replicate", ...).to_numpy()
-    observed, center, spread = predictive["score"].to_numpy(), prior.mean(axis=0), prior.std(axis=0)
+    # Replicates are rounded: the same score is to be as far out.
+    observed = predictive["score"].to_numpy().astype(prior.dtype).astype(float)
+    prior = prior.astype(float)
+    center, spread = prior.mean(axis=0), prior.std(axis=0)
 
     def farthest(scores: FloatArray) -> Any:
         away = np.abs(scores - center) / np.maximum(spread, 1e-12)

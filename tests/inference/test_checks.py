@@ -263,6 +263,19 @@ def prior_check(scores: np.ndarray, prior: xr.DataArray) -> Check:
     return check
 
 
+def test_scores_that_a_replicate_has_are_as_far_out():
+    """Replicates are stored in single precision: 1 of 12 is another number there."""
+    rng, dims = np.random.default_rng(2), ("prior_replicate", "model", "benchmark")
+    for _ in range(40):
+        right = rng.binomial(12, rng.beta(1, 1, (200, 2, 1)))
+        prior = xr.DataArray((right / 12).astype(np.float32), dims=dims)
+        center, spread = right.mean(axis=0), right.std(axis=0)
+        farthest = (np.abs(right - center) / spread).max(axis=(1, 2))
+        ties = int(np.isclose(farthest, farthest.max()).sum())
+        check = prior_check(right[farthest.argmax()] / 12, prior)
+        assert check.value == pytest.approx((ties + 1) / 201)
+
+
 def test_scores_of_the_prior_are_rarely_outside_it():
     """20 models on 10 benchmarks: cautions in about 1 % of the tables that the prior predicts."""
     rng = np.random.default_rng(5)
