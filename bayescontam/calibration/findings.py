@@ -59,7 +59,7 @@ def _versions(results: StudyResults) -> Iterator[tuple[Outcome, str]]:
     found = dict.fromkeys(run.get("versions", {}).get("bayescontam", "unknown") for run in runs)
     if len(found) > 1:
         named = ", ".join(printable(str(version), 40) for version in found)
-        text = f"Started by several versions of bayescontam ({named}), whose rows may differ."
+        text = f"Run by several versions of bayescontam ({named}); their rows may differ."
         yield Outcome.CAUTION, text
 
 

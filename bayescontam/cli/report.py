@@ -390,7 +390,7 @@ def summary(
         print_bootstrap(fit, path, level)
         print_lines([verdict_line(fit), f"Which items: {which_items(fit, level)}"])
         if level not in (None, fit.level):
-            print_lines([f"Verdicts are by intervals of {100 * fit.level:g} %."])
+            print_lines([f"Verdicts are based on {100 * fit.level:g} % intervals."])
 
 
 def _side_by_side(
@@ -422,11 +422,11 @@ def _side_by_side(
         print_table(side_by_side(fits, tables))
         print_lines([f"Intervals: {100 * level:g} %."])
         if len({fit.record["data"]["hash"] for fit in fits.values()}) > 1:
-            print_lines(
-                f"{printable(name)}: {items_of(fit)}, {len(fit.data['loo']['elpd']):,} responses;"
-                " other responses than those of another fit here."
+            sizes = [
+                f"{printable(name)} ({items_of(fit)}, {len(fit.data['loo']['elpd']):,} responses)"
                 for name, fit in fits.items()
-            )
+            ]
+            print_lines([f"These fits are not all of the same responses: {', '.join(sizes)}."])
         print_lines(
             f"{printable(name)}: {checks_sentence(fit.checks())}." for name, fit in fits.items()
         )

@@ -311,7 +311,7 @@ def _prior_check(predictive: xr.Dataset, limits: Thresholds) -> Check:
         f"p ≥ {limits.predictive:g}",
         "The prior allows for the observed scores.",
         f"{outside} of the observed scores lie outside the central 99 % of what the prior predicts,"
-        " and farther out than scores of tables that it predicts. See 'bayescontam models show' for"
+        " and farther out than in tables that it predicts. See 'bayescontam models show' for"
         " what the priors mean, and widen that of mean abilities (mu); wider spreads of items would"
         " only draw predicted scores together. Where scores lie below likelihood.guess, it is that"
         " which is too high.",

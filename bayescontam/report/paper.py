@@ -87,7 +87,7 @@ def notes_of(fit: Fit, ranking: Ranking | None = None, level: float | None = Non
         lines += ranking.sentences()
     lines.append(which_items(fit, level))
     if ranking is None and level not in (None, fit.level):
-        lines.append(f"Verdicts are by intervals of {100 * fit.level:g} %.")
+        lines.append(f"Verdicts are based on {100 * fit.level:g} % intervals.")
     return [*lines, f"{checks_sentence(fit.checks())}."]
 
 

@@ -36,9 +36,9 @@ def check_distinct(stored: Sequence[StoredVectors]) -> None:
             raise UsageError(
                 f"vectors: {printable(first)} and {printable(name)} are of the same files of a"
                 " corpus, whose documents would count twice; give one of them. Parts of the same"
-                " files count apart by 'where' (values that no record has in both), 'roles' or"
-                " fields of 'text' of their sources; or scan both by one manifest with a source"
-                " for each"
+                " files can be searched together where 'where' (values that no record has in"
+                " both), 'roles' or fields of 'text' keep them apart; or scan both by one manifest"
+                " with a source for each"
             )
 
 

@@ -417,7 +417,7 @@ class ModelSpec(WholeSpec):
 
 
 def refuse_odd_keys(spec: ModelSpec) -> None:
-    """Raise a `SpecError` if a key has no effect, or another one than it says."""
+    """Raise a `SpecError` if a key has no effect, or not the one that it states."""
     # Not by validation: a fit that was stored with such a key can be read.
     ability, difficulty, block = spec.ability, spec.difficulty, spec.contamination
     none = block.form == "none"
@@ -463,8 +463,8 @@ def refuse_odd_keys(spec: ModelSpec) -> None:
     ]
     if block.sign == "positive" and block.interaction != "none":
         problem = (
-            "is 'positive', and with interaction = 'difficulty' slopes of hard or easy items would"
-            " be negative all the same; leave one of the two out"
+            "is 'positive', but with interaction = 'difficulty' slopes of hard or easy items can"
+            " still be negative; leave one of the two out"
         )
         faults.append(Fault(f"model spec '{spec.name}'", problem, column="contamination.sign"))
     for idle, needs, table, names in rules:
@@ -476,7 +476,7 @@ def refuse_odd_keys(spec: ModelSpec) -> None:
             for key in [f"{table}.{name}"]
         ]
     if faults:
-        raise SpecError(faults, "Set what keys need, or leave them out.")
+        raise SpecError(faults, "Set what they need, or leave them out.")
 
 
 def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:

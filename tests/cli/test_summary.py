@@ -60,12 +60,12 @@ def test_intervals_have_their_level_and_verdicts_that_of_the_fit(
     monkeypatch.setenv("COLUMNS", "200")
     narrow = run("summary", made.path, "--level", "0.5").out
     assert "Intervals (50 %) are for these items" in narrow
-    assert "Verdicts are by intervals of 95 %." in narrow
-    assert "Verdicts are by" not in run("summary", made.path).out
+    assert "Verdicts are based on 95 % intervals." in narrow
+    assert "Verdicts are based" not in run("summary", made.path).out
     for kind in ("markdown", "latex"):
         text = run("summary", made.path, "--level", "0.5", "--format", kind).out.replace("\\%", "%")
         assert "Intervals (50 %) are" in text
-        assert "Verdicts are by intervals of 95 %." in text
+        assert "Verdicts are based on 95 % intervals." in text
     fit = Fit.from_netcdf(made.path)
     assert fit.estimands(0.5)["verdict"].tolist() == fit.estimands()["verdict"].tolist()
 
@@ -82,10 +82,10 @@ def test_fits_of_other_levels_and_responses_are_not_mixed(
     done = run("summary", made.path, tmp_path / "other.nc")
     assert done.status == 0, done.err
     assert "Intervals: 95 %." in done.out
-    assert done.out.count("other responses than those of another fit here") == 2
+    assert done.out.count("These fits are not all of the same responses") == 1
     table = run("summary", made.path, tmp_path / "other.nc", "--format", "csv")
     rows = pd.read_csv(io.StringIO(table.out))
     low = rows.pivot_table(index=["model", "benchmark", "quantity"], columns="fit", values="ci_low")
     assert (low.iloc[:, 0] == low.iloc[:, 1]).all()
     same = run("summary", made.path, made.path)
-    assert "other responses" not in same.out
+    assert "same responses" not in same.out

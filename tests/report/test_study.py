@@ -463,7 +463,7 @@ def test_rows_of_several_versions_are_a_caution(tmp_path: Path) -> None:
         (folder / "study.json").write_text(json.dumps(record))
         found, sentence = verdict(StudyResults.load(folder))
         assert found is outcome
-        assert ("by several versions of bayescontam (1.0, 1.1)" in sentence) == (
+        assert ("Run by several versions of bayescontam (1.0, 1.1)" in sentence) == (
             outcome != "passed"
         )
 

@@ -378,7 +378,7 @@ def test_columns_with_a_meaning_are_no_kinds_and_slopes_keep_their_sign() -> Non
         "priors": {"beta_bar": SPREAD},
     }
     with pytest.raises(
-        SpecError, match=r"contamination\.sign: is 'positive', and with interaction"
+        SpecError, match=r"contamination\.sign: is 'positive', but with interaction"
     ):
         load_model(given)
     # A fit that was stored with it can be read.
