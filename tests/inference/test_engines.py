@@ -72,7 +72,9 @@ def test_progress_is_on_the_error_stream_and_seeds_are_those_of_pymc(
     tree = pm.sample(50, model=model, tune=50, chains=2, cores=2, target_accept=0.9,
                      random_seed=5, progressbar=False, quiet=True, nuts_sampler="nutpie",
                      compute_convergence_checks=False)  # fmt: skip
-    np.testing.assert_array_equal(posterior["x"], tree["posterior"]["x"])
+    # With another seed draws differ by about 1. The last digits depend on whether code is compiled
+    # now or was stored by an earlier process.
+    np.testing.assert_allclose(posterior["x"], tree["posterior"]["x"], rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
