@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numba
@@ -13,6 +13,7 @@ from numba.np.numpy_support import carray
 
 from bayescontam._optional import arviz_without_pictures
 from bayescontam._progress import stage
+from bayescontam.inference.constants import WithConstants, constants_as_arguments
 from bayescontam.inference.vectorised import vectorised_functions
 
 with arviz_without_pictures():
@@ -37,28 +38,35 @@ def compile_model(model: pm.Model, progress: bool = False) -> compile_pymc.Compi
     take a copy into each wrapper and compile that again. A nutpie without such wrappers compiles
     in its own way.
     """
+    known = _wrappers_are_known()
     with (
         stage(progress, "compiling the model"),
         _lock,
-        _copying_in_loops(),
+        _copying_in_loops() if known else nullcontext(),
+        constants_as_arguments() if known and _numba_is_known() else nullcontext(),
         vectorised_functions(),
     ):
         return compile_pymc.compile_pymc_model(model)
 
 
+def _wrappers_are_known() -> bool:
+    return all(hasattr(compile_pymc, name) for name in (*WRAPPERS, "make_extraction_fn"))
+
+
+def _numba_is_known() -> bool:
+    return numba.version_info[:2] <= KNOWN_NUMBA
+
+
 @contextmanager
 def _copying_in_loops() -> Iterator[None]:
-    original = {name: getattr(compile_pymc, name, None) for name in WRAPPERS}
-    known = None not in original.values() and hasattr(compile_pymc, "make_extraction_fn")
-    if known:
-        for name, ours in zip(WRAPPERS, (_log_density, _expansion), strict=True):
-            setattr(compile_pymc, name, ours)
+    original = {name: getattr(compile_pymc, name) for name in WRAPPERS}
+    for name, ours in zip(WRAPPERS, (_log_density, _expansion), strict=True):
+        setattr(compile_pymc, name, ours)
     try:
         yield
     finally:
-        if known:
-            for name, theirs in original.items():
-                setattr(compile_pymc, name, theirs)
+        for name, theirs in original.items():
+            setattr(compile_pymc, name, theirs)
 
 
 def _log_density(
@@ -115,18 +123,21 @@ def _expansion(
 
 
 def _by_address(inner: Any) -> Any:
-    """Return a function for numba that calls a compiled one by its address.
+    """Return a function for numba that calls a compiled one by its address, with its constants.
 
     It is that function itself with a numba that is newer than those tried.
     """
-    if numba.version_info[:2] > KNOWN_NUMBA:
+    if not isinstance(inner, WithConstants):
         return inner
     from numba.core.cgutils import if_unlikely, unpack_tuple
 
+    function, constants = inner.function, inner.constants
+    kinds = [numba.typeof(each) for each in constants]
+
     @intrinsic
     def call(_: Any, given: Any) -> tuple[Any, Callable[..., Any]]:
-        _, _, types, _ = inner.get_call_template(tuple(given), {})  # which compiles it
-        compiled = inner.overloads[types]
+        _, _, types, _ = function.get_call_template((*given, *kinds), {})  # which compiles it
+        compiled = function.overloads[types]
         described = compiled.fndesc
         starred = isinstance(types[0], numba.types.BaseTuple)
 
@@ -137,13 +148,17 @@ def _by_address(inner: Any) -> Any:
             address = compiled.library.get_pointer_to_function(described.llvm_func_name)
             assert address, "numba has lost a function that it compiled"
             number = context.get_constant(numba.types.intp, address)
+            values = [
+                *unpack_tuple(builder, args[0]),
+                *(_literal(context, builder, *each) for each in zip(kinds, constants, strict=True)),
+            ]
             # What PyTensor caches takes one tuple (`*args`), other functions each argument.
             status, value = convention.call_function(
                 builder,
                 builder.inttoptr(number, kind.as_pointer()),
                 described.restype,
                 described.argtypes,
-                args if starred else unpack_tuple(builder, args[0]),
+                [context.make_tuple(builder, types[0], values)] if starred else values,
             )
             with if_unlikely(builder, status.is_error):
                 convention.return_status_propagate(builder, status)
@@ -156,3 +171,25 @@ def _by_address(inner: Any) -> Any:
         return call(given)  # type: ignore[call-arg]  # numba gives the other one
 
     return called
+
+
+def _literal(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return a constant for compiled code: a number itself, an array by its address."""
+    from numba.np.arrayobj import make_array, populate_array
+
+    if not isinstance(kind, numba.types.Array):
+        return context.get_constant(kind, value.item())
+    sizes = {
+        name: [context.get_constant(numba.types.intp, n) for n in getattr(value, name)]
+        for name in ("shape", "strides")
+    }
+    address = context.get_constant(numba.types.intp, value.ctypes.data)
+    array = make_array(kind)(context, builder)
+    populate_array(
+        array,
+        data=builder.inttoptr(address, array.data.type),
+        itemsize=context.get_constant(numba.types.intp, value.itemsize),
+        meminfo=None,
+        **sizes,
+    )
+    return array._getvalue()

@@ -50,7 +50,8 @@ def test_draws_are_those_of_nutpie(make: Callable[[], pm.Model]) -> None:
     )
     assert set(ours.data_vars) == set(theirs.data_vars)
     for name in theirs.data_vars:
-        np.testing.assert_array_equal(ours[name], theirs[name])
+        # By a constant is divided, which nutpie turns into a product: last digits differ.
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-6, atol=1e-6)
 
 
 def test_data_are_set_anew() -> None:
@@ -72,8 +73,14 @@ def test_nutpie_has_the_functions_that_are_replaced() -> None:
 def test_a_nutpie_without_them_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(compile_pymc, "make_extraction_fn")
     before = [getattr(compile_pymc, name) for name in compiling.WRAPPERS]
-    with compiling._copying_in_loops():
-        assert [getattr(compile_pymc, name) for name in compiling.WRAPPERS] == before
+    seen = []
+
+    def compiled(_: pm.Model) -> None:
+        seen.extend(getattr(compile_pymc, name) for name in compiling.WRAPPERS)
+
+    monkeypatch.setattr(compile_pymc, "compile_pymc_model", compiled)
+    compile_model(without_data())
+    assert seen == before
 
 
 def test_nutpie_gets_its_functions_back() -> None:

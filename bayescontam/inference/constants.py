@@ -1,0 +1,86 @@
+"""Compiled functions whose constants are arguments, so that tables of other sizes find them.
+
+PyTensor stores what numba compiled under a key of all operations and constants, and a model's
+constants are its table: counts, indices, sizes. With constants as arguments the key is that of the
+model's form. The first fit of another table then loads what an earlier one compiled, as its second
+fit would (``benchmarks/test_first_fit.py``).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from pytensor.compile import mode as modes
+from pytensor.graph.basic import Constant, clone_get_equiv
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.traversal import graph_inputs
+from pytensor.link.numba.linker import NumbaLinker
+from pytensor.scalar.basic import ScalarType
+from pytensor.tensor.type import TensorType
+
+MODE = "NUMBA"
+"""The mode of PyTensor by whose name nutpie compiles."""
+INLINING = "local_inline_composite_constants"
+"""What writes numbers into loops, those of models and benchmarks among them."""
+
+
+class WithConstants:
+    """A compiled function, and the constants that are the last of its arguments."""
+
+    def __init__(self, function: Any, constants: list[np.ndarray | np.generic]) -> None:
+        self.function, self.constants = function, constants
+
+    def __call__(self, *given: Any) -> Any:
+        """Call the function as if the constants were part of it."""
+        return self.function(*given, *self.constants)
+
+
+class _Linker(NumbaLinker):
+    """PyTensor's linker, but constants become arguments just before numba compiles."""
+
+    def fgraph_convert(self, fgraph: Any, *, order: Any, **given: Any) -> Any:  # type: ignore[override]
+        constants = [
+            each
+            for each in graph_inputs(fgraph.outputs)
+            if isinstance(each, Constant) and isinstance(each.type, TensorType | ScalarType)
+        ]
+        copies: dict[Any, Any] = {each: each.type() for each in constants}
+        clone_get_equiv(fgraph.inputs, fgraph.outputs, memo=copies)
+        graph = FunctionGraph(
+            [copies[each] for each in (*fgraph.inputs, *constants)],
+            [copies[each] for each in fgraph.outputs],
+            clone=False,
+        )
+        # In the order of the original, which heeds what is computed in place.
+        given |= {"order": [copies[node] for node in order], "storage_map": {}}
+        return super().fgraph_convert(graph, **given), [_value(each) for each in constants]
+
+    def jit_compile(self, converted: Any) -> WithConstants:
+        function, constants = converted
+        return WithConstants(super().jit_compile(function), constants)
+
+
+def _value(constant: Any) -> np.ndarray | np.generic:
+    """Return a constant's value in the form that all tables share.
+
+    Arrays are in C order. PyTensor gives an index the smallest unsigned type that holds it; sizes
+    may not show there either.
+    """
+    if isinstance(constant.type, TensorType):
+        narrow = constant.type.dtype in ("uint8", "uint16")
+        return np.array(constant.data, "uint32" if narrow else None, order="C")
+    value = np.asarray(constant.data, constant.type.dtype)[()]
+    return np.int64(value) if value.dtype.kind in "iu" else value
+
+
+@contextmanager
+def constants_as_arguments() -> Iterator[None]:
+    """Have nutpie get functions of PyTensor's `MODE` as `WithConstants`."""
+    theirs = modes.predefined_modes[MODE]
+    rewrites = theirs.provided_optimizer.excluding(INLINING)
+    modes.predefined_modes[MODE] = modes.Mode(_Linker(), rewrites)
+    try:
+        yield
+    finally:
+        modes.predefined_modes[MODE] = theirs
