@@ -410,7 +410,7 @@ def test_moved_cells_are_noticed_where_only_separators_differ(
     tmp_path: Path, suffix: str, one: str, other: str
 ) -> None:
     scan, path = sheet_with(tmp_path, suffix, {one: other, other: one})
-    with pytest.raises(DataError, match="rows .*: chunk_text: is not the text of this pair; were"):
+    with pytest.raises(DataError, match=r"rows .*: chunk_text: is not the text of this pair"):
         import_sheet(scan, path, "Ada", tmp_path / "judged.csv")
 
 

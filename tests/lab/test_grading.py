@@ -211,6 +211,12 @@ def test_tests_need_a_recipe_of_programs() -> None:
         grade_tests([["x"]], [MBPP], load_recipe("musr"))
 
 
+def test_groups_of_three_digits_are_one_number_in_replies_and_answers() -> None:
+    replies = ["The total is 125 500.", "125,500", "500"]
+    for answer in ("125500", "125 500"):
+        assert counts(grade_number([replies], [answer])) == [[2], [1]]
+
+
 def test_the_answer_of_a_solution_of_gsm8k_follows_its_signs() -> None:
     solution = "She has 3 + 4 = <<3+4=7>>7 eggs, and sells 5.\n#### 1,072"
     assert counts(grade_number([["So 1072.", "7"]], [solution])) == [[1], [1]]
