@@ -6,7 +6,6 @@ import email.utils
 import json
 import os
 import random
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -113,83 +112,8 @@ class Request[AnswerT](Protocol):
     def whole(self) -> bool:
         """Whether a reply that was cut off is none."""
 
-    def read(self, text: str) -> AnswerT:
+    def read(self, text: str, *, cut_off: bool = False) -> AnswerT:
         """Return the answer in what the model wrote; a ValueError says why there is none."""
-
-
-_THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_OPENED = re.compile(r"<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_CLOSED = re.compile(
-    r"(?:^[ \t]*</(?:think|thinking|reasoning)>|</(?:think|thinking|reasoning)>[ \t]*$)",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A mark that ends a line, or begins one; within a line it may be spoken of."""
-
-
-def without_thoughts(text: str) -> str:
-    """Return a reply without what a model thought before."""
-    text = _THOUGHTS.sub("\n", text)
-    # Some servers leave out the mark that opens the thoughts.
-    return text[max((mark.end() for mark in _CLOSED.finditer(text)), default=0) :]
-
-
-def unfinished_thought(text: str) -> str:
-    """Return the mark of a thought that does not end in a reply `without_thoughts`, or nothing."""
-    mark = _OPENED.search(text)
-    return mark[0] if mark else ""
-
-
-_MARKS = re.compile(r"<[^\s<>]+>|\[/[^\s\[\]]+\]")
-"""Marks with which a reply may end: a tag around the answer, or a model's own end."""
-# What follows an answer may revoke it if it holds a number, an object, one of these words, or a
-# letter other than a to z, as nobody lists all languages. Else it is a closing sentence, as many
-# models write: "Let me know if you need anything else!".
-_REVOKING = re.compile(
-    r"\d|[{}]\s*\S|[^\W\d_a-z]|n['’]t\b|\b(?:actually|although|answers?|but|cannot|changed?|correct(?:ed"
-    r"|ion)?|differ(?:s|ent|ently)?|disregard|draft|duplicates?|error|examples?|except|false|first"
-    r"|form|format|hmm|however|ignore|incorrect|instead|later|match(?:es)?|mistaken?|mistakes"
-    r"|neither|never|no|none|nor|not|nothing|null|oops|rather|really|reconsider|reflection"
-    r"|revised?|same|second|sorry|though|true|unless|unsure|verdicts?|wait|would|wrong|yes|yet)\b",
-    re.IGNORECASE,
-)
-_ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
-"""An escape of JSON, or a backslash that begins none, as models write LaTeX."""
-
-
-def json_objects(text: str, answers: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """Return the outermost JSON objects in a reply; a ValueError if words may revoke the last.
-
-    They follow it, and it may be an example or a draft; `answers` are words that may be another
-    one. LaTeX and line breaks in texts of objects are read as they are.
-    """
-    text = _ESCAPE.sub(lambda found: found[1] or r"\\", text)
-    found = list(_objects(text))
-    rest = _MARKS.sub(" ", text[found[-1][1] :]) if found else ""
-    words = {*re.findall(r"\w+", rest.lower())}
-    if _REVOKING.search(rest) or not words.isdisjoint(answers):
-        raise ValueError(f"words follow the JSON object: '{rest.strip()[:_SHOWN]}'")
-    return [data for data, _ in found]
-
-
-def _objects(text: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """Give each object with where it ends."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unrepeated, strict=False)
-    at = text.find("{")
-    while at >= 0:
-        try:
-            data, end = decoder.raw_decode(text, at)
-            yield data, end
-        except ValueError:
-            end = at + 1
-        except RecursionError:
-            return  # no answer is so deep, and what is inside would be tried again and again
-        at = text.find("{", end)
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a field comes twice")
-    return dict(pairs)
 
 
 def parse_reply[AnswerT](reply: Any, request: Request[AnswerT]) -> AnswerT | Failure:
@@ -210,7 +134,7 @@ def parse_reply[AnswerT](reply: Any, request: Request[AnswerT]) -> AnswerT | Fai
     if request.whole and cut_off:
         return Failure(CUT_OFF, printable(content[-_SHOWN:], _SHOWN_OF_REPLY))
     try:
-        return request.read(content)
+        return request.read(content, cut_off=cut_off)
     except ValueError as error:
         reason = CUT_OFF if cut_off else UNPARSABLE
         return Failure(reason, printable(str(error), _SHOWN_OF_REPLY))
@@ -225,7 +149,7 @@ class TextCall:
     options: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = True  # a reply that was cut off is none
 
-    def read(self, text: str) -> str:
+    def read(self, text: str, *, cut_off: bool = False) -> str:
         """Return the text; half of a character, as JSON can spell it, cannot be stored."""
         return text.encode("utf-8", "replace").decode()
 

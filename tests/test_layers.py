@@ -10,7 +10,7 @@ from tests.support.imports import imports
 PACKAGE = Path(__file__).resolve().parents[1] / "bayescontam"
 ORDER = (
     "_types", "_text", "_format", "errors", "_optional", "_random", "_files", "_bounds",
-    "_progress", "_runs", "parallel", "budget", "endpoint",
+    "_progress", "_runs", "parallel", "budget", "endpoint", "replies",
     "specs", "data", "arc", "model", "inference", "updating", "power", "scan", "evidence",
     "duplicates", "lab", "calibration", "published", "report", "cli", "__main__",
 )  # fmt: skip

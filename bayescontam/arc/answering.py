@@ -25,9 +25,9 @@ from bayescontam.endpoint import (
     Failure,
     TextCall,
     call_all,
-    without_thoughts,
 )
 from bayescontam.errors import TaskError, UsageError
+from bayescontam.replies import without_thoughts
 
 PROMPT = Path(__file__).with_name("prompts") / "solve.md"
 """The instruction, which may be replaced."""

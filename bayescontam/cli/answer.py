@@ -50,6 +50,7 @@ def arc_baseline(
 ) -> None:
     """Solve ARC tasks by a search over small programs: a baseline that needs no network."""
     _check_out(out, tasks)
+    check_outside(out, [tasks], [".json"])
     from bayescontam.arc.solver import solve_arc
     from bayescontam.data.importers.arc import load_tasks
 
@@ -120,6 +121,9 @@ def arc(
     if out.suffix.lower() != ".jsonl":
         raise UsageError(f"--out {printable(out)}: give a name that ends with .jsonl")
     _check_out(out, tasks, prompt)
+    cache = cache or out.parent / "judge-cache"
+    for place in (out, cache):  # replies are stored as .json
+        check_outside(place, [tasks])
     endpoint = endpoint_of(
         base_url, model, api_key_env=api_key_env, timeout=timeout, retries=retries,
         concurrency=concurrency, extra_body=extra_body, temperature=temperature,
@@ -130,7 +134,7 @@ def arc(
     with resumable("replies"):
         found = answer_arc(
             tasks, endpoint, attempts=attempts, feedback=feedback, prompt=prompt, name=name,
-            cache=cache or out.parent / "judge-cache", max_calls=max_calls,
+            cache=cache, max_calls=max_calls,
             max_tokens=max_tokens_total, progress=not quiet,
             announce=None if quiet else lambda plan: print_lines([plan]),
         )  # fmt: skip
@@ -147,7 +151,6 @@ def arc(
 
 
 def _check_out(out: Path, tasks: str, *read: object) -> None:
-    """Refuse a file that the command reads, or that would lie among the tasks."""
+    """Refuse a file that the command reads."""
     solutions = tasks.replace("_challenges.json", "_solutions.json")  # which stand beside
     check_file(out, tasks, solutions, *read)
-    check_outside(out, [tasks], [".json"])

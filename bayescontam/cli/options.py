@@ -1,9 +1,11 @@
 """Options that several commands share, and checks of the files that options name."""
 
-from collections.abc import Sequence
+import glob
+import os
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Exit, Option
@@ -263,21 +265,28 @@ def check_file(out: Path, *read: object) -> None:
 
 
 def check_outside(out: Path, read: "Sequence[str]", endings: "Sequence[str]" = ()) -> None:
-    """Refuse a file within folders or globs that are read: it would be read the next time.
+    """Refuse a file or folder within folders or globs that are read: it would be read next time.
 
     `endings` are those of the files that are read in folders; default: any.
     """
+    folder = (out if out.is_dir() else out.parent).resolve()
+    counts = not endings or out.suffix.lower() in endings
     for given in read:
-        place = Path(given)
-        within = place.is_dir() and out.parent.resolve().is_relative_to(place.resolve())
-        within = within and (not endings or out.suffix.lower() in endings)
-        # An asterisk stands for names, two of them for folders as well.
-        matches = fnmatch if "**" in given else PurePath.match
-        if within or matches(out.absolute(), str(place.absolute())):
+        head, tail = os.path.split(given)
+        within = counts and any(folder.is_relative_to(place) for place in _folders(given))
+        if within or (fnmatch(out.name, tail) and folder in _folders(head or ".")):
             raise UsageError(
                 f"{printable(out)}: lies within what the command reads ({printable(given)}); write"
                 " it elsewhere"
             )
+
+
+def _folders(given: str) -> Iterator[Path]:
+    """Give the folders that a path or glob leads to, as scans look for them."""
+    given = os.path.expanduser(given)  # noqa: PTH111 (a glob is no path)
+    # Not pathlib's: there, a star matches hidden files as well.
+    found = [given] if Path(given).exists() else glob.iglob(given, recursive=True)  # noqa: PTH207
+    return (Path(each).resolve() for each in found if Path(each).is_dir())
 
 
 def _same(one: Path, other: Path) -> bool:

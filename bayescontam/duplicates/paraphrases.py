@@ -29,13 +29,21 @@ _SENTENCE_END = re.compile(r"[.?!;](?:\s|$)")
 _COUNTED = re.compile(
     r"[\s-]+(?:(?:of|the|more|fewer|less|other)\s+)*([^\W\d_]+(?:[\s-]+[^\W\d_]+)*)"
 )
-_OF = re.compile(r"\bof\s+(?:(?:all|the)\s+)*([^\W\d_]+),?\s*$", re.IGNORECASE)
-"""What a number counts that stands before it: "of the apples 5"."""
+_STATED = re.compile(r"\s+(?:is|are|was|were|has|have|had)\s+(?:the\s+)?([^\W\d_]+)")
+"""What is stated of a number that no noun follows: "4 are injured"."""
+_BEFORE = re.compile(
+    r"\bof\s+(?:(?:all|the)\s+)*([^\W\d_]+),?\s*$|([^\W\d_]+)\s*[:=]\s*$", re.IGNORECASE
+)
+"""What a number counts that stands before it: "of the apples 5", "apples: 5"."""
+_AGED = re.compile(r"\bage[ds]?\s+(?:(?:of|is|was|are|were)\s+)?$", re.IGNORECASE)
+"""Before a number of years that need not be named."""
 _CLAUSE_END = re.compile(r"[,:]|\b(?:and|or)\b")
 _SHARING = re.compile(r"\W*(?:(?:and|or|to|of|out of)\s+(?:(?:all|the)\s+)?)?\W*")
 """Between two numbers that count the same: "5 and 3 km", "12 of 20 students"."""
 _OUT_OF = re.compile(r"\bout of\s+(?:(?:all|the)\s+)?$")
 """Before a number that counts what the one before does: "12 students out of 20"."""
+_PART = re.compile(r"\s*(?:out\s+)?of\s+(?:(?:all|the)\s+)*")
+"""Between a number and that of which it is a part: "4 of the 12"."""
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
 _BEFORE_YEAR = re.compile(
     r"\b(?:in|since|until|till|by|from|of|to|before|after|during|around|year|january|february"
@@ -73,6 +81,8 @@ class _Number(NamedTuple):
     counts: str  # the stem of the word that it counts, or its unit; empty if there is none
     phrase: set[str]  # stems of the words that may be what it counts
     near: set[str]  # stems of the words after it
+    whole: str  # the number of which it is a part, if any
+    aged: bool  # whether it is an age whose unit may go unnamed
 
 
 def names_in(text: str) -> list[str]:
@@ -84,7 +94,7 @@ def check_paraphrase(text: str, before: str, names: Sequence[str]) -> None:
     """Raise a DuplicateError unless a text has the names and numbers of another.
 
     No number is new, none is there less often (in words: is lost), each has its unit, and none
-    counts what another one did.
+    counts what another one did, as far as words that stand next to numbers show.
     """
     if not text.strip():
         raise DuplicateError("its text is empty")
@@ -96,17 +106,21 @@ def check_paraphrase(text: str, before: str, names: Sequence[str]) -> None:
     if odd := [each for each in {*new, *old} if each not in old or new[each] < least[each]]:
         detail = printable(", ".join(sorted(odd)), 120)
         raise DuplicateError("a number is new, or there less often", detail)
-    if odd := [*_misplaced(ours, theirs, aged=bool(re.search(r"\bage", text)))]:
+    if odd := [*_misplaced(ours, theirs)]:
         detail = printable(", ".join(dict.fromkeys(odd)), 120)
         raise DuplicateError("a number no longer stands before what it counts", detail)
 
 
-def _misplaced(ours: Sequence[_Number], theirs: Sequence[_Number], *, aged: bool) -> Iterator[str]:
+def _misplaced(ours: Sequence[_Number], theirs: Sequence[_Number]) -> Iterator[str]:
     """Yield numbers of an earlier text that lost their unit, or what they count to another one."""
     near, phrases = (_by_number(ours, field) for field in ("near", "phrase"))
     was_near, counted = _by_number(theirs, "near"), defaultdict[str, set[str]](set)
     for each in theirs:
         counted[each.number].add(each.counts)
+    parts = {(each.number, each.whole) for each in theirs}
+    for number, whole in {(each.number, each.whole) for each in ours} - parts:
+        if (whole, number) in parts:
+            yield f"{whole} of {number}"
     for number, word, *_ in theirs:
         others = counted.keys() - {number}
         if not word or word in near[number]:
@@ -114,12 +128,12 @@ def _misplaced(ours: Sequence[_Number], theirs: Sequence[_Number], *, aged: bool
         if word in _UNITS.values():
             # The unit may stand once for several numbers, and years of age may go unnamed.
             shared = any(word in counted[each] and word in near[each] for each in others)
-            implied = shared or (aged and word == _UNITS["year"])
-            wrong = not implied or not near[number].isdisjoint(_UNITS.values())
+            aged = word == _UNITS["year"] and any(e.aged for e in ours if e.number == number)
+            wrong = not (shared or aged) or not near[number].isdisjoint(_UNITS.values())
         else:
             # One that still counts what it did may stand before more: "12 wear", "12 boys wear".
             wrong = any(
-                word in phrases[each] - was_near[each] and counted[each].isdisjoint(near[each])
+                word in phrases[each] - was_near[each] and counted[each].isdisjoint(phrases[each])
                 for each in others
             )
         if wrong:
@@ -139,7 +153,7 @@ def _numbers(text: str) -> list[_Number]:
     starts = [0, *(hit.end() for hit in hits)]
     ends = [*(hit.start() for hit in hits), len(text)]
     between = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    found = []
+    found, aged = list[_Number](), False
     for at, hit in enumerate(hits):
         before, after = between[at], _SENTENCE_END.split(between[at + 1], maxsplit=1)[0]
         run = _COUNTED.match(after)
@@ -149,24 +163,36 @@ def _numbers(text: str) -> list[_Number]:
         if sign := before[-1:] if before[-1:] in _UNITS else "":
             stems.insert(0, _UNITS[sign])
         units = [stem for stem in stems[:2] if stem in _UNITS.values()]
-        year = _YEAR.fullmatch(hit[0]) and _BEFORE_YEAR.search(before)
-        counts = "" if year or not words or words[0][0].isupper() else stems[0]
+        # A verb says what is counted where no noun does, and so does a word before.
+        others = [_STATED.match(after)] * (not stems) + [_BEFORE.search(before)]
+        phrase = stems + [_stem(each[each.lastindex or 1]) for each in others if each]
+        aged = bool(_AGED.search(before)) or (aged and _SHARING.fullmatch(before) is not None)
+        name = not words or words[0][0].isupper()
+        year = name and _YEAR.fullmatch(hit[0]) and _BEFORE_YEAR.search(before)
         near = re.findall(r"[^\W\d_]+", _CLAUSE_END.split(after, maxsplit=1)[0])[:_WITHIN]
-        of = [_stem(each[1]) for each in [_OF.search(before)] if each]
+        whole = hits[at + 1][0] if _PART.fullmatch(between[at + 1]) and hit is not hits[-1] else ""
         found.append(
             _Number(
-                hit[0].lower().replace("−", "-"),
-                units[0] if units else counts,
-                {*stems, *of},
-                {*stems, *of, *map(_stem, near)},
+                _plain(hit[0]),
+                "" if year else next(iter([*units, *phrase]), ""),
+                {*phrase},
+                {*phrase, *map(_stem, near)},
+                _plain(whole),
+                aged,
             )
         )
     for at in range(len(found) - 1, 0, -1):
         if _SHARING.fullmatch(between[at]):
             found[at - 1].near.update(found[at].near)
         elif _OUT_OF.search(between[at]):
+            found[at].phrase.update(found[at - 1].phrase)
             found[at].near.update(found[at - 1].near)
     return found
+
+
+def _plain(number: str) -> str:
+    """Return a number as it is compared."""
+    return number.lower().replace("−", "-")
 
 
 def _stem(word: str) -> str:

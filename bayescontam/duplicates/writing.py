@@ -28,12 +28,10 @@ from bayescontam.endpoint import (
     Endpoint,
     Failure,
     TextCall,
-    json_objects,
-    unfinished_thought,
-    without_thoughts,
 )
 from bayescontam.errors import UsageError
 from bayescontam.evidence.llm import CUT, Question, load_prompt, read_answer
+from bayescontam.replies import json_objects, unfinished_thought, without_thoughts
 from bayescontam.specs.recipe import Writing
 
 _FORMAT = 1
@@ -54,9 +52,9 @@ class NoReplyError(DuplicateError):
 class Prompt(TextCall):
     """What a model is given, and what it writes back: text, without its thoughts."""
 
-    def read(self, text: str) -> str:
+    def read(self, text: str, *, cut_off: bool = False) -> str:
         """Return what was written; what else is wrong with it is found later, and counted."""
-        text = without_thoughts(super().read(text)).strip()
+        text = without_thoughts(super().read(text, cut_off=cut_off)).strip()
         # Thoughts that do not end are no answer; elsewhere a mark may be part of one.
         mark = unfinished_thought(text)
         return "" if mark and text.startswith(mark) else text

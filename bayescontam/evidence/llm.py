@@ -33,11 +33,9 @@ from bayescontam.endpoint import (
     Endpoint,
     Failure,
     call_all,
-    json_objects,
-    unfinished_thought,
-    without_thoughts,
 )
 from bayescontam.errors import DataError, Fault, TaskError, UsageError
+from bayescontam.replies import json_objects, unfinished_thought, without_thoughts
 
 CUT = 20_000
 """Characters of an item or a chunk that a model is shown, unless requested otherwise."""
@@ -99,9 +97,9 @@ class Question:
         """An answer that is there counts, whatever was to follow."""
         return False
 
-    def read(self, text: str) -> "Answer":
+    def read(self, text: str, *, cut_off: bool = False) -> "Answer":
         """Return the answer in what a model wrote."""
-        return read_answer(text)
+        return read_answer(text, cut_off=cut_off)
 
 
 def shipped_prompts() -> list[str]:
@@ -155,7 +153,7 @@ class Answer(BaseModel):
         return self
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str, *, cut_off: bool = False) -> Answer:
     """Find the answer in what a model wrote, its thoughts and drafts apart."""
     text = without_thoughts(text).strip()
     # From the first object on, a mark may be quoted.
@@ -163,7 +161,7 @@ def read_answer(text: str) -> Answer:
         raise ValueError(f"ends within {mark}")
     found: list[Answer] = []
     problem = f"no JSON object in '{text[:_SHOWN]}'"
-    for data in json_objects(text, KINDS):
+    for data in json_objects(text, cut_off=cut_off):
         try:
             found.append(Answer.model_validate(data))
         except ValidationError as error:

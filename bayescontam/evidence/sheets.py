@@ -336,18 +336,13 @@ def _compare_texts(table: pd.DataFrame, texts: pd.DataFrame, faults: FaultList) 
         known = {*own}
         strange = [
             bool(found)
-            and found != words
-            and not _reads_same(cell, text)
-            and (found in known or _far_apart(found, words))
+            # A spreadsheet makes 1 of "1.0", and "true" of "TRUE".
+            and " ".join(found).casefold() != " ".join(words).casefold()
+            and _value(cell) != _value(text)
+            and (found in known or ("".join(found) != "".join(words) and _far_apart(found, words)))
             for found, words, cell, text in zip(given, own, cells, texts[name], strict=True)
         ]
         faults.flag(np.array(strange), name, problem)
-
-
-def _reads_same(cell: str, text: str) -> bool:
-    """Return whether a spreadsheet may have made a cell of a text: of "1.0" 1, of "TRUE" true."""
-    joined, other = ("".join(_WORD.findall(each)).casefold() for each in (cell, text))
-    return joined == other or _value(cell) == _value(text)
 
 
 def _value(text: str) -> float | str:

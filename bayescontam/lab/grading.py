@@ -1,13 +1,16 @@
 """Which replies are right: the answer itself, its number, what a pattern finds, or passed tests."""
 
+import ast
 import contextlib
 import json
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
+from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -285,15 +288,44 @@ def _program(reply: str, program: Program, beginning: str) -> str:
     if re.search(rf"^\s*{name}", code, re.MULTILINE):
         # What stands before the function, such as imports and helpers, the reply may rely on.
         before = re.search(rf"^(?:@.*\n)*{name}", beginning, re.MULTILINE)
+        above, own = map(_without_futures, (beginning[: before.start()] if before else "", code))
         # Python wants these first.
-        future = re.match(r"(?:\s*from __future__ import .*\n)*", code)
-        first = future[0] if future else ""
-        return f"{first}{beginning[: before.start()] if before else ''}\n{code[len(first) :]}"
+        return "\n".join([*above.futures, *own.futures, above.rest, own.rest])
     if code is reply:
         return beginning + code
     # Of fences, without its indentation: that of the function's body.
     indents = re.findall(rf"^{name}.*\n(?:\s*\n)*([ \t]+)\S", beginning, re.MULTILINE)
     return f"{beginning.rstrip()}\n{textwrap.indent(code, indents[-1] if indents else ' ' * 4)}"
+
+
+class _Parts(NamedTuple):
+    """A program in two parts."""
+
+    futures: list[str]  # imports from __future__ with which it begins
+    rest: str
+
+
+def _without_futures(code: str) -> _Parts:
+    """Return the imports from __future__ with which a program begins, and the program without."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those of escapes in strings
+            statements = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _Parts([], code)
+    documented = ast.get_docstring(ast.Module(statements, [])) is not None
+    found = [*takewhile(_is_future, statements[1:] if documented else statements)]
+    rest = code.encode()
+    starts = [0, *accumulate(map(len, rest.splitlines(keepends=True)))]
+    for each in reversed(found):
+        start = starts[each.lineno - 1] + each.col_offset
+        end = starts[(each.end_lineno or each.lineno) - 1] + (each.end_col_offset or 0)
+        rest = rest[:start] + b"pass" + rest[end:]
+    return _Parts([*map(ast.unparse, found)], rest.decode())
+
+
+def _is_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def _grade(replies: Replies, wanted: Sequence[object], read: Callable[[str], object]) -> Grades:

@@ -9,8 +9,11 @@ from typing import NamedTuple
 _COMMAS, _THIN = (
     rf"\d{{1,3}}(?:[{between}]\d{{3}})+(?!\d)" for between in (",", "\u00a0\u2009\u202f")
 )
-# "100 200 300" are three numbers, "100 000" is one.
-_BLANKS = r"(?:\d{1,2}(?: \d{3})+|\d{1,3}(?: 000)+)(?!\d)(?! \d)"
+# "125 500" is one number, "12 500 250" and "125 500 000" are one, "100 200 300" are three.
+_BLANKS = (
+    r"(?<!(?<!\d)\d )(?<!(?<!\d)\d\d )(?<!(?<!\d)\d{3} )"  # all of a row, or nothing
+    r"(?:\d{1,2}(?: \d{3})+|\d{3} \d{3}|\d{3}(?: \d{3})+ 000)(?!\d)(?! \d)"
+)
 _WHOLE = rf"(?:{_COMMAS}|{_THIN}|{_BLANKS}|\d+)"
 _PLAIN = rf"(?:{_WHOLE}(?:\.\d+)?|(?<![\d.])\.\d+)(?:[eE][-+]?\d{{1,3}}(?!\w))?"
 NUMBER = rf"(?:(?<!/)(?:\d+ )?{_PLAIN} ?/ ?0*[1-9]\d*(?![\d/]|\.\d)|{_PLAIN})"
@@ -46,9 +49,11 @@ class Number(NamedTuple):
 def numbers_in(text: str) -> Iterator[Number]:
     r"""Yield the numbers of a text.
 
-    A minus is a sign unless a letter or digit stands before it; commas and blanks separate groups
-    of three digits only; digits that follow a letter are a part of a name or unit. The first
-    number after a dash that begins a line is positive: the line is one of a list.
+    A minus is a sign unless a letter or digit stands before it. Commas and blanks separate groups
+    of three digits only; three or more groups of three digits each with ordinary blanks between
+    them are numbers of their own, unless the last is 000. Digits that follow a letter are a part
+    of a name or unit. The first number after a dash that begins a line is positive: the line is
+    one of a list.
 
     >>> [number.text for number in numbers_in("From 10-12 m2, -$1,000.50 or \\frac{3}{4}: 9e3")]
     ['10', '12', '-1000.50', '3/4', '9e3']

@@ -138,7 +138,8 @@ def build_index(
         raise UsageError("vectors: is empty; give one folder of stored vectors or several")
     stored = [StoredVectors.load(folder) for folder in given]
     same_embedder(stored)
-    check_distinct(stored)
+    for note in check_distinct(stored):
+        write_line(progress, note)
     _check_names(stored)
     require("faiss", "scan")
     write_line(

@@ -322,21 +322,6 @@ class CorpusListing:
         return self.by_source or {"": self.items}
 
     @property
-    def files(self) -> dict[str, str]:
-        """What identifies the files of texts of each source, whatever it is called."""
-        listed: dict[str, list[list[Any]]] = {}
-        for each in self.inputs:
-            source = self.sources[each.source]
-            place = [each.location, each.part, each.parts, each.stamp]
-            # Of a data set, files are those of a configuration and a split.
-            place += [source.config, source.split] if source.dataset is not None else []
-            listed.setdefault(each.source, []).append(place)
-        return {
-            name: sha256(json.dumps(sorted(places, key=repr)).encode("utf-8", "surrogatepass"))
-            for name, places in listed.items()
-        }
-
-    @property
     def key(self) -> dict[str, Any]:
         """Everything that the results depend on."""
         key = {

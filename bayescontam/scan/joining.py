@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayescontam._files import atomic_path, on_disk
-from bayescontam._progress import progress_bar
+from bayescontam._progress import progress_bar, write_line
 from bayescontam._runs import LOCK, locked, read_json, remove_files, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
@@ -104,6 +104,8 @@ def add_vectors(
     if not given:
         raise UsageError("vectors: is empty; give folders of stored vectors")
     stored = [StoredVectors.load(folder) for folder in given]
+    for note in check_distinct(stored):
+        write_line(progress, note)
     _check_alike(stored)
     names = _new_names(stored, rename or {})
     target = Path(out).expanduser().resolve()
@@ -124,7 +126,6 @@ def add_vectors(
 
 def _check_alike(stored: Sequence[StoredVectors]) -> None:
     """Refuse vectors that one search cannot compare alike."""
-    check_distinct(stored)
     first = stored[0]
     one = printable(str(first.folder))
     for other in stored[1:]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bayescontam._text import printable
 from bayescontam.scan.chunking import LENGTHS, ChunkedDocuments
+from bayescontam.scan.distinct import files_by_source
 from bayescontam.scan.documents import SampledDocuments
 from bayescontam.scan.execution import Report
 from bayescontam.scan.index_search import SampledSketch
@@ -105,7 +106,7 @@ def vectors_record(
     own = {item.source for item in corpus.inputs}
     return {name: record[name] for name in ("created", "version", "manifest", "embedder")} | {
         "key": corpus.key,
-        FILES: corpus.files,
+        FILES: files_by_source(corpus.inputs, corpus.sources),
         "embedding": content_of(corpus.manifest.embedding),
         "precision": precision,
         "min_tokens": chunked.min_tokens,

@@ -19,7 +19,7 @@ from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
 from bayescontam.parallel import ray_cluster
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
-from bayescontam.scan.distinct import check_distinct
+from bayescontam.scan.distinct import check_distinct, check_sources
 from bayescontam.scan.documents import sample_documents
 from bayescontam.scan.embedder_record import same_weights, weights_mark
 from bayescontam.scan.execution import WORK, Execution
@@ -237,7 +237,7 @@ def list_corpus(
                 f"{printable(str(each.folder))}: lies in the folder of the scan itself, which"
                 " would replace it; choose another folder for the scan (--out)"
             )
-    check_distinct(stored)
+    notes = check_distinct(stored)
     names = Counter([source.name for source in sources] + [s for v in stored for s in v.sources])
     if repeated := next((name for name, n in names.items() if n > 1), ""):
         raise UsageError(
@@ -254,7 +254,6 @@ def list_corpus(
         benchmark.name: given_vectors(benchmark, len(found_items[benchmark.name].items), base)
         for benchmark in benchmarks
     }
-    notes: list[str] = []
     inputs = [item for source in sources for item in list_inputs(source, base, notes)]
     if manifest.generated is not None:
         # Written anew at every start: the content is identified by what it is made from.
@@ -266,6 +265,7 @@ def list_corpus(
         if count := found - len(inputs):
             notes.append(f"files in the folder of the scan itself were passed over: {count:,}")
     texts = [item for item in inputs if item.kind != "vectors"]
+    notes += check_sources(stored, texts, {source.name: source for source in sources})
     to_embed = texts or any(found is None for found in vectors.values())
     return CorpusListing(
         manifest,

@@ -253,6 +253,11 @@ def test_two_results_do_not_go_to_one_file(run: Run) -> None:
         ("e.csv", ".", False), ("e.parquet", ".", True), ("sub/e.parquet", ".", True),
         ("data/x.parquet", "data/*.parquet", True), ("data/sub/x.parquet", "data/*.parquet", False),
         ("data/sub/x.parquet", "data/**/*.parquet", True), ("e.parquet", "data", False),
+        ("data/sub/e.parquet", "data/*", True), ("data/sub/e.csv", "data/*", False),
+        ("data/y.parquet", "data/**/*.parquet", True), ("data/y.csv", "data/**", True),
+        ("data/sub/y.parquet", "data/**", True), ("data/x.parquet", "link/*.parquet", True),
+        ("data/x.parquet", "sub/../data/*.parquet", True), ("data/sub/e.csv", "d*/s*/*.csv", True),
+        ("sub/x.parquet", "data/*/x.parquet", False), ("e.parquet", "*.parquet", True),
     ],
 )  # fmt: skip
 def test_outputs_do_not_go_where_they_would_be_read(
@@ -261,6 +266,7 @@ def test_outputs_do_not_go_where_they_would_be_read(
     monkeypatch.chdir(tmp_path)
     for folder in ("data/sub", "sub"):
         Path(folder).mkdir(parents=True)
+    Path("link").symlink_to("data")
     if refused:
         with pytest.raises(UsageError, match="lies within what the command reads"):
             check_outside(Path(out), [read], [".parquet"])

@@ -365,6 +365,20 @@ def test_a_spreadsheet_may_change_numbers(alike: Scan, tmp_path: Path, suffix: s
     assert import_sheet(alike, path, "Ada", tmp_path / "judged.csv").total == 20
 
 
+def sheet_with(tmp_path: Path, suffix: str, shown: dict[str, str]) -> tuple[Scan, Path]:
+    """Return a scan with these texts, and its sheet with other cells for them."""
+    made = make_scan()
+    table, texts = made.texts.copy(), [*shown]
+    table["text"] = [texts[at % 2] for at in range(len(table))]
+    scan = Scan.load(replace(made, texts=table).write(tmp_path / "scan"))
+    path = tmp_path / f"sheet{suffix}"
+    export_sheet(choose_pairs(scan, 20, seed=1), path, seed=1)
+    sheet = _read(path).astype(object).assign(is_duplicate=1)
+    sheet["chunk_text"] = sheet["chunk_text"].map(lambda text: shown[str(text)])
+    _write(sheet, path)
+    return scan, path
+
+
 @both
 @pytest.mark.parametrize(
     ("texts", "cells"),
@@ -380,17 +394,24 @@ def test_a_spreadsheet_may_change_numbers(alike: Scan, tmp_path: Path, suffix: s
 def test_texts_that_a_spreadsheet_takes_for_others_are_not_moved(
     tmp_path: Path, suffix: str, texts: list[str], cells: list[str]
 ) -> None:
-    made = make_scan()
-    table = made.texts.copy()
-    table["text"] = [texts[at % 2] for at in range(len(table))]
-    scan = Scan.load(replace(made, texts=table).write(tmp_path / "scan"))
-    path = tmp_path / f"sheet{suffix}"
-    export_sheet(choose_pairs(scan, 20, seed=1), path, seed=1)
-    sheet = _read(path).astype(object).assign(is_duplicate=1)
-    shown = dict(zip(texts, cells, strict=True))
-    sheet["chunk_text"] = sheet["chunk_text"].map(lambda text: shown[str(text)])
-    _write(sheet, path)
+    scan, path = sheet_with(tmp_path, suffix, dict(zip(texts, cells, strict=True)))
     assert import_sheet(scan, path, "Ada", tmp_path / "judged.csv").total == 20
+
+
+@both
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1.5", "15"), ("1/2", "12"), ("2-3", "23"), ("f(1,2)", "f(12)"), ("no one", "noone"),
+        ("a. b", "ab"),
+    ],
+)  # fmt: skip
+def test_moved_cells_are_noticed_where_only_separators_differ(
+    tmp_path: Path, suffix: str, one: str, other: str
+) -> None:
+    scan, path = sheet_with(tmp_path, suffix, {one: other, other: one})
+    with pytest.raises(DataError, match=r"rows .*: chunk_text: is not the text of this pair"):
+        import_sheet(scan, path, "Ada", tmp_path / "judged.csv")
 
 
 def test_what_a_judge_may_change(scan: Scan, sheet: Callable[..., Path], tmp_path: Path) -> None:

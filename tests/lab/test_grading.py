@@ -178,6 +178,24 @@ def test_what_precedes_a_function_is_there_where_it_is_written_anew(sandbox: Non
     assert counts(found) == [[6], [3]]
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        "# The mean.\nfrom __future__ import annotations\n",
+        '"""The mean."""\n\nfrom __future__ import annotations  # noqa\n',
+        "from __future__ import (\n    annotations,\n    division,\n)\n",
+        "from __future__ import annotations; from __future__ import division; import math\n",
+        "'é'; from __future__ import annotations\r\n",
+    ],
+)
+@pytest.mark.parametrize("above", ["", "'A task.'\nfrom __future__ import division\n"])
+def test_imports_from_the_future_stay_first(sandbox: None, start: str, above: str) -> None:
+    anew = f"{start}def mean(xs: List[int]) -> float:\n    return total(xs) / len(xs)\n"
+    late = f"import os\n{anew}"
+    record = {**MEAN, "prompt": above + BEGINNING}
+    assert counts(grade_tests([[anew, late]], [record], load_recipe("humaneval"))) == [[1], [1]]
+
+
 def test_what_cannot_be_run_is_named(sandbox: None) -> None:
     wrong = {**MBPP, "code": "def twice(n): return n"}
     message = "items: row 2: its own solution is faulty: its code fails its tests"
@@ -191,6 +209,12 @@ def test_what_cannot_be_run_is_named(sandbox: None) -> None:
 def test_tests_need_a_recipe_of_programs() -> None:
     with pytest.raises(UsageError, match="recipe 'musr': is for no programs"):
         grade_tests([["x"]], [MBPP], load_recipe("musr"))
+
+
+def test_groups_of_three_digits_are_one_number_in_replies_and_answers() -> None:
+    replies = ["The total is 125 500.", "125,500", "500"]
+    for answer in ("125500", "125 500"):
+        assert counts(grade_number([replies], [answer])) == [[2], [1]]
 
 
 def test_the_answer_of_a_solution_of_gsm8k_follows_its_signs() -> None:

@@ -34,7 +34,6 @@ SOURCES = {
     "web": "paths = ['web/*.jsonl*']\nstratum = 'kind'\ntext = 'body'",
     "table": "paths = ['table.parquet']\ndocument = 'name'",
     "notes": "paths = ['notes']",
-    "some": "paths = ['notes/1.txt', 'notes/2.txt']",
 }
 
 
@@ -157,7 +156,8 @@ def test_a_renamed_source_is_that_of_a_scan_by_this_name(
 
 
 def test_what_was_joined_is_joined_again(folders: list[Path], small: Small, tmp_path: Path) -> None:
-    scan(corpus("some", some="web"), tmp_path / "c", base=small.folder, keep_vectors="fp32")
+    other = shutil.copytree(small.folder, tmp_path / "other")
+    scan(corpus("notes", notes="web"), tmp_path / "c", base=other, keep_vectors="fp32")
     first = add_vectors(folders, tmp_path / "first")
     stored = add_vectors(
         [first.folder, tmp_path / "c" / "vectors"], tmp_path / "second", rename={"2:web": "more"}

@@ -141,7 +141,9 @@ def test_stored_vectors_are_searched_beside_texts(
     small: Small, whole: Scan, scanned: Scan, tmp_path: Path
 ) -> None:
     made = of_stored(whole.folder / "vectors")
-    source = "[[sources]]\nname = 'more'\npaths = ['notes']\n"
+    # Copies, as the same files would count twice.
+    notes = shutil.copytree(small.folder / "notes", tmp_path / "notes")
+    source = f"[[sources]]\nname = 'more'\npaths = ['{notes}']\n"
     both = Manifest.parse(made.text.replace("[chunking]", source + "[chunking]"), "made.toml")
     found = scan(both, tmp_path / "out", base=small.folder)
     count = {r["source"]: r["chunks"] for r in found.record["strata"] if r["source"] != "s0"}

@@ -214,23 +214,44 @@ def _read(file: Path, tasks: ArcTasks, importing: Importing) -> Iterator[Predict
 
 
 def _no_grids(found: Sequence[Prediction]) -> str:
-    """Return why all attempts of a file are no grids; nothing if any is one, or text."""
-    problems = []
-    for each in found:
-        for number, given in each.attempts.items():
-            if isinstance(given, str) or not (problem := _no_grid(given)):
-                return ""
-            problems.append(f"attempt {number} at {printable(each.task, 60)}-{each.test} {problem}")
-    return f"none of its {len(problems):,} attempts is a grid: {problems[0]}" if problems else ""
+    """Return why attempts of a file are no grids, if its form is wrong; else nothing.
+
+    It is if one is no list of rows of cells, or most are no grids. Odd cells of few are a
+    solver's faults.
+    """
+    given = [
+        (grid, f"attempt {number} at {printable(each.task, 60)}-{each.test}")
+        for each in found
+        for number, grid in each.attempts.items()
+        if not isinstance(grid, str) or grid.strip()
+    ]
+    bad = {place: (grid, problem) for grid, place in given if (problem := _no_grid(grid))}
+    formless = [place for place, (grid, _) in bad.items() if not _has_rows(grid)]
+    if not formless and len(bad) <= len(given) / 2:
+        return ""
+    first = (formless or [*bad])[0]
+    count = f"no grid in {len(bad):,} of its {len(given):,} attempts"
+    if len(bad) == len(given):
+        count = f"none of its {len(given):,} attempts is a grid"
+    return f"{count}: {first} {bad[first][1]}"
 
 
 def _no_grid(given: Any) -> str:
-    """Return why an attempt is no grid of numbers; nothing if it is one."""
+    """Return why an attempt is neither text nor a grid of numbers; nothing if it is."""
     try:
-        as_grid(given)
+        if not isinstance(given, str):
+            as_grid(given)
     except TypeError as error:
         return str(error)
     return ""
+
+
+def _has_rows(given: Any) -> bool:
+    """Return whether an attempt is a list of rows whose cells are no lists or objects."""
+    return isinstance(given, list) and all(
+        isinstance(row, list) and not any(isinstance(cell, list | dict) for cell in row)
+        for row in given
+    )
 
 
 def _submission(file: Path, importing: Importing) -> Iterator[Prediction]:

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from bayescontam.data.importers.arc import Grid, grid_problem
-from bayescontam.endpoint import unfinished_thought, without_thoughts
+from bayescontam.replies import unfinished_thought, without_thoughts
 
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 _ANSWER = re.compile(

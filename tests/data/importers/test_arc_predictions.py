@@ -147,11 +147,9 @@ def test_cells_may_be_floats_or_digits_as_text(tmp_path: Path, tasks: Path) -> N
         ([[2, True]], "holds True, which is no colour"),
         ([[2, None]], "holds None, which is no colour"),
         ([["2", "b"]], "holds 'b', which is no colour"),
-        ([2, 1], "is no grid: a list of rows"),
-        (7, "is no grid"),
     ],
 )
-def test_attempts_that_are_no_grids_count_as_wrong_unless_all_of_a_file_are(
+def test_attempts_with_odd_cells_count_as_wrong_unless_most_of_a_file_have_them(
     tmp_path: Path, tasks: Path, given: Any, problem: str
 ) -> None:
     right = TURN["output"]
@@ -170,6 +168,27 @@ def test_attempts_that_are_no_grids_count_as_wrong_unless_all_of_a_file_are(
     lines.write_text(json.dumps({"task": "turn", "grid": given}))
     with pytest.raises(DataError, match=rf"attempt 1 at turn-0 {problem}"):
         bayescontam.import_arc_predictions(lines, tasks=tasks)
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ([TURN["output"], [[2, 1]], {"output": [[2, 1]]}], "1 of its 3 .*-0 is no grid: a list of"),
+        ([TURN["output"], [TURN["output"]]], r"1 of its 2 .* holds \[2, 1\], which is no colour"),
+        ([TURN["output"], [TURN["output"], TURN["output"]]], r"1 of its 2 .* holds \[2, 1\]"),
+        ([TURN["output"], [[{"colour": 2}]]], "1 of its 2 .* holds {'colour': 2}"),
+        ([TURN["output"], [2, 1]], "1 of its 2 .* is no grid: a list of rows"),
+        (["so [2 1]", 7], "1 of its 2 .* is no grid: a list of rows"),
+        ([TURN["output"], [[None]], [[None]]], "2 of its 3 .* holds None, which is no colour"),
+        ([[[None]], " "], "none of its 1 attempts is a grid: .* holds None, which is no colour"),
+    ],
+)
+def test_a_form_that_is_none_is_refused(
+    tmp_path: Path, tasks: Path, entries: list[Any], problem: str
+) -> None:
+    file = submission(tmp_path / "s.json", attempts(*entries), tall=[[]])
+    with pytest.raises(DataError, match=f"as a whole: .*{problem}"):
+        bayescontam.import_arc_predictions(file, tasks=tasks, missing="incorrect")
 
 
 def test_empty_attempts_are_no_answer(tmp_path: Path, tasks: Path) -> None:

@@ -6,8 +6,8 @@ from typing import get_args
 import pytest
 
 from bayescontam.data.judgements import KINDS
-from bayescontam.endpoint import json_objects
 from bayescontam.evidence.llm import Answer, Kind, read_answer
+from bayescontam.replies import json_objects
 from tests.support.llm_server import VERDICT
 
 TEXT = json.dumps(VERDICT)
@@ -36,6 +36,8 @@ def test_kinds_are_those_of_judgements() -> None:
         f"[ANSWER]{TEXT}[/ANSWER]",
         f"{TEXT}\n\nLet me know if you need anything else!",
         f"```json\n{TEXT}\n```\nI hope this helps.",
+        f"{TEXT}\nLet me know if you would like more.<|eot_id|>",
+        f"{TEXT}\n\nI hope this answers your question. Feel free to ask, if you have any other.",
         f"<think>Perhaps {OTHER}. No.</think>\n{TEXT}",
         f"Perhaps {OTHER}. No.\n</think>\n\n{TEXT}",
     ],
@@ -88,6 +90,26 @@ def test_a_mark_of_thoughts_may_be_quoted_in_the_reasoning() -> None:
                 "Nein: völlig anders.",
                 "不对",
                 "The texts differ.",
+                "They share a topic only.",
+                "I take that back: they are distinct.",
+                "Scratch that.",
+                "Opposite of the above.",
+                "This is uncertain.",
+                "The above is a placeholder.",
+                "I misread the text, they are distinct.",
+                "Re-reading: the two texts share only a topic.",
+                "<think>Hm, the texts are distinct",
+                "<unrelated>",
+                "</unrelated>",
+                "<not_a_duplicate>",
+                "<|not_a_duplicate|>",
+                "[/not_a_duplicate]",
+                "Howev",
+                "?",
+                "❌",
+                "I hope this is a placeholder.",
+                "Let me know if you need more: they are distinct.",
+                "Feel free to ask\u2014they are distinct",
             )
         ),
         (TEXT[:-1] + ', "is_duplicate": false}', "no JSON object"),
@@ -103,6 +125,14 @@ def test_a_mark_of_thoughts_may_be_quoted_in_the_reasoning() -> None:
 def test_what_is_no_answer(text: str, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         read_answer(text)
+
+
+@pytest.mark.parametrize("rest", ["Let me know", "I hope this helps.", "```", "</s>"])
+def test_nothing_may_follow_an_answer_that_was_cut_off(rest: str) -> None:
+    assert read_answer(f"{TEXT}\n{rest}").is_duplicate
+    assert read_answer(f"{TEXT}\n", cut_off=True).is_duplicate
+    with pytest.raises(ValueError, match="words follow the JSON object"):
+        read_answer(f"{TEXT}\n{rest}", cut_off=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

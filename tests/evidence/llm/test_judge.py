@@ -282,9 +282,12 @@ def test_a_cut_off_answer_is_unjudged_and_what_to_do_is_noted(
         "4 of 4 pairs are unjudged: 4 cut off",
         "answers were cut off: raise --max-output-tokens, or request less --effort",
     )
-    # One that is whole counts, whatever was to follow.
+    # One that is whole counts, whatever was to follow, unless that has begun.
     server.script(completion(verdict_text(), finish_reason="length"))
     assert judge_pairs(made_pairs(1), endpoint()).frame["is_duplicate"].tolist() == [1]
+    server.script(completion(f"{verdict_text()}\nLet me know", finish_reason="length"))
+    (comment,) = judge_pairs(made_pairs(1), endpoint()).frame["comment"]
+    assert comment.startswith("unjudged (cut off): words follow the JSON object: 'Let me know'")
 
 
 def test_another_limit_of_tokens_is_another_answer(
