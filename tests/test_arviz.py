@@ -16,6 +16,7 @@ import bayescontam
 from bayescontam import Fit, FitError, UsageError
 from bayescontam.inference import stored as compact
 from bayescontam.report.fit_page import render
+from tests.support.made_fit import drawn_from_prior
 
 pytestmark = [
     pytest.mark.slow,
@@ -289,9 +290,8 @@ def test_fits_in_a_sequence_have_names(loaded, tmp_path):
 
 
 def test_everything_is_stored_if_requested(tmp_path: Path):
-    fit = bayescontam.fit(
-        old(8), "hierarchical", store_all=True, **SAMPLER | {"draws": 50, "tune": 100}
-    )
+    with drawn_from_prior():
+        fit = bayescontam.fit(old(8), "hierarchical", store_all=True, **SAMPLER | {"draws": 50})
     effects = fit.data["item_effects"].to_dataset()
     assert effects["eta"].sizes == {"chain": 2, "draw": 50, "repeated": 150}
     fit.to_netcdf(tmp_path / "all.nc")

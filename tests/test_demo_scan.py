@@ -16,6 +16,7 @@ from bayescontam.cli import demo as verb
 from bayescontam.errors import MissingExtraError
 from bayescontam.evidence import curve as curve_module
 from bayescontam.inference import pipeline
+from bayescontam.scan import run
 from bayescontam.scan import synthetic as demo_scan
 from bayescontam.scan.results import Scan
 from bayescontam.scan.synthetic import (
@@ -25,6 +26,7 @@ from bayescontam.scan.synthetic import (
     simulated_judgements,
     simulated_responses,
 )
+from tests.support.made_fit import drawn_from_prior
 
 ITEMS = 600
 
@@ -184,7 +186,8 @@ def test_a_scan_that_is_not_wanted_any_more_ends(
 def test_from_a_corpus_to_a_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The demo with a small corpus, an embedder without a model, and few draws."""
+    """The demo in one process: a small corpus, an embedder without a model, no sampler."""
+    monkeypatch.setattr(run, "run_scan", partial(run.run_scan, jobs=1))
     manifest = tmp_path / "small.toml"
     manifest.write_text(SMALL)
     few: dict[str, Any] = {"draws": 200, "tune": 300, "chains": 2}
@@ -193,7 +196,8 @@ def test_from_a_corpus_to_a_report(
     monkeypatch.setattr(curve_module, "fit_curve", partial(curve_module.fit_curve, **few))
     scan = verb._scan_made_up_corpus(tmp_path, True, "")
     assert isinstance(scan, Scan)
-    verb._fit_scanned(scan, tmp_path, False, "bayescontam demo")
+    with drawn_from_prior():
+        verb._fit_scanned(scan, tmp_path, False, "bayescontam demo")
     files = {path.name for path in tmp_path.iterdir()}
     wanted = {"scan", "judgements.csv", "curve.nc", "curve.html", "covariates.parquet"}
     assert files == wanted | {"scan.html", "responses.parquet", "fit.nc", "fit.html", "small.toml"}

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,16 @@ def test_programs_of_a_page_import_what_exists(page: Path) -> None:
         importlib.import_module(module)
 
 
+@cache
+def whole_command() -> Any:
+    """Return the command line with all commands, which takes long to build."""
+    return typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=path_of)
 def test_commands_of_a_page_have_their_options(page: Path) -> None:
     for words in commands(page):
-        command: Any = typer.main.get_command(app)
+        command: Any = whole_command()
         rest = list(words)
         while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
             name = rest.pop(0)

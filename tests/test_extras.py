@@ -88,7 +88,7 @@ def test_packages_of_extras_are_imported_after_a_check_only() -> None:
 
 def alone(extra: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a command with what one extra brings."""
-    command = [sys.executable, Path(extras.__file__), extra, *map(str, arguments)]
+    command = [sys.executable, extras.__file__, extras.seen(extra), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
+from bayescontam.inference.opened import opened
 from bayescontam.inference.posterior import (
     ContaminationMoments,
     Draws,
@@ -61,13 +61,6 @@ LABELLED = ("log_likelihood", "posterior_predictive", "prior_predictive", "obser
 _LABELS = ("model", "benchmark", "item")
 OF_POSTERIOR = ("posterior", "sample_stats", "log_prior", "estimands", "estimands_by_concept")
 """Groups of all draws that are stored of parameters."""
-
-
-def _opened(path: str | os.PathLike[str]) -> xr.DataTree:
-    with warnings.catch_warnings():
-        # What h5netcdf reports for HDF5 files that are no netCDF, which are refused anyway.
-        warnings.filterwarnings("ignore", "The 'phony_dims' kwarg", UserWarning)
-        return xr.open_datatree(path, engine="h5netcdf")
 
 
 class Stored:
@@ -154,7 +147,7 @@ class Stored:
             raise FitError(f"{name}: no such file; make a {verb} with: bayescontam {verb}")
         key, version = cls._LAYOUT
         try:
-            with _opened(path) as tree:
+            with opened(path) as tree:
                 Bounds.current().check_file(tree.nbytes, name)  # arrays may be packed
                 layout = _record(tree)[key]
                 known = layout == version

@@ -7,6 +7,7 @@ factor of about sqrt(1 + 0.346 sigma²) (Zeger, Liang & Albert 1988, doi:10.2307
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,7 @@ def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Ten
     return variable(name, prior, factor, **options) + SMALLEST
 
 
+@cache  # SciPy takes a millisecond, and plans draw from thousands
 def distribution(prior: Prior | Beta) -> Any:
     """Return the same distribution as a frozen SciPy one."""
     match prior:

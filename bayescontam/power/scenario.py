@@ -369,7 +369,9 @@ def draw_spreads(
     """Draw all spreads of a model spec from their priors, save those that are fixed."""
     uniform = dict(zip(_KNOWN_SPREADS, rng.random(len(_KNOWN_SPREADS)), strict=True))
     spreads = {
-        name: float(fixed.get(name, distribution(getattr(spec.priors, name)).ppf(u)))
+        name: float(
+            fixed[name] if name in fixed else distribution(getattr(spec.priors, name)).ppf(u)
+        )
         for name, u in uniform.items()
     }
     if spec.difficulty.form == "none":

@@ -11,6 +11,7 @@ from bayescontam.inference.estimands import Population
 from bayescontam.inference.posterior import accuracy, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.summary import convergence
+from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import SamplingSpec
 
@@ -26,11 +27,11 @@ def predict_clean_shares(
     `pairs` has ``model, benchmark, item, n_trials``; the items are in the responses, answered by
     other models. The result has ``model, benchmark, mean, sd, low, high, ess, r_hat, diverged``.
     """
+    population = Population.of(build(spec, responses), "all")
+    at = _positions(population, pairs)  # before anything is sampled
     drawn = RebuiltSampler(spec, "nutpie").draw(responses, seed, sampling)
     rng = np.random.default_rng(seed)
     draws = with_own_effects(stack_draws(drawn.posterior, drawn.built.design), drawn.built, rng)
-    population = Population.of(drawn.built, "all")
-    at = _positions(population, pairs)
     # Effects of pairs that were not observed are drawn from their population, `parts` says.
     clean = np.zeros(len(population.design))
     p = np.concatenate(

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bayescontam.__main__ import main
+from bayescontam.inference.result import Fit
 from tests.support.endpoints import server, short_waits
 
 __all__ = ["FEW_DRAWS", "NAMES", "Done", "server", "short_waits"]
@@ -110,6 +112,11 @@ class Made:
     path: Path
     arguments: tuple[str, ...]
     done: subprocess.CompletedProcess[bytes]
+
+    @cached_property
+    def fit(self) -> Fit:
+        """What is in the file, not to be changed."""
+        return Fit.from_netcdf(self.path)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bayescontam.inference.result import Fit
 from tests.cli.conftest import Done, Made
 
 Run = Callable[..., Done]
@@ -63,7 +62,7 @@ def test_a_second_run_reads_what_the_first_one_kept(made: Made, run: Run, tmp_pa
     )
     assert "Only 6 models were left out: standard errors say little." in row["verdict"]
     # The models of this table differ in nothing: left out, they are predicted a little worse.
-    in_sample = float(Fit.from_netcdf(made.path).data["loo"]["log_density"].sum())
+    in_sample = float(made.fit.data["loo"]["log_density"].sum())
     assert 1.5 * in_sample < float(row["elpd"]) < in_sample
     (from_json,) = json.loads(run(*arguments, "--format", "json").out)
     assert from_json["p_loo"] is None

@@ -13,6 +13,7 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.scan.results import Scan
 from tests.cli.conftest import FEW_DRAWS, Done
 from tests.support.made_evidence import Row, judged, make_scan, match
+from tests.support.made_fit import drawn_from_prior
 
 Run = Callable[..., Done]
 
@@ -62,16 +63,18 @@ def test_a_spec_may_be_a_file(run: Run) -> None:
     assert Curve.from_netcdf("curve.nc").record["spec"]["name"] == "mine"
 
 
-@pytest.mark.slow
 def test_files_of_judgements_are_joined(run: Run, scan: Scan) -> None:
+    """Nothing is required of what the curve says: ``tests/evidence`` holds it against the truth."""
     ada, model = verdicts(scan, "Ada", 30), verdicts(scan, "llm:m", 60)
     pd.DataFrame(ada).to_csv("ada.csv", index=False)
     pd.DataFrame(model).to_parquet("model.parquet")
     files = ("--judgements", "ada.csv", "--judgements", "model.parquet")
-    done = run("curve", "a scan", *files, "--out", "curve.nc", "--strict", "--seed", 1, *FEW_DRAWS)
+    options = ("--out", "curve.nc", "--strict", "--seed", 1, *FEW_DRAWS)
+    with drawn_from_prior():
+        done = run("curve", "a scan", *files, *options)
     curve = Curve.from_netcdf("curve.nc")
     failed = [check for check in curve.checks() if check.outcome is Outcome.FAILED]
-    assert failed  # 400 draws are too few
+    assert failed  # so few draws of the prior
     assert done.status == 3
     for check in failed:
         line = rf"failed: {re.escape(check.name)} \(.*\): {re.escape(check.sentence)}\n"
@@ -80,7 +83,6 @@ def test_files_of_judgements_are_joined(run: Run, scan: Scan) -> None:
     assert curve.judges == ("Ada", "llm:m")
     assert len(curve.judged) == 90
     table = curve.summary().set_index(["quantity", "of"])
-    assert table.loc[("threshold", "quiz"), "mean"] == pytest.approx(0.65, abs=0.06)
     shown = f"{table.loc[('specificity', 'llm:m'), 'mean']:.3f}"
     assert re.search(rf"llm:m +specificity +{shown}", done.out)
 

@@ -20,6 +20,7 @@ from bayescontam.inference.checks import Outcome
 from bayescontam.inference.result import Fit
 from bayescontam.parallel import usable_cores
 from tests.cli.conftest import FEW_DRAWS, Done, Made, environment, hostile_table
+from tests.support.made_fit import drawn_from_prior
 from tests.support.simulated_responses import simulate
 
 Run = Callable[..., Done]
@@ -40,14 +41,14 @@ main()
 
 def test_strict_exits_3_and_keeps_the_file(made: Made) -> None:
     assert made.done.returncode == 3
-    failed = [c for c in Fit.from_netcdf(made.path).checks() if c.outcome is Outcome.FAILED]
+    failed = [c for c in made.fit.checks() if c.outcome is Outcome.FAILED]
     assert any("ESS" in check.name for check in failed)
 
 
 def test_failed_checks_are_printed(made: Made) -> None:
     out = made.done.stdout.decode()
     assert "Do not rely on this fit yet" in out
-    for check in Fit.from_netcdf(made.path).checks():
+    for check in made.fit.checks():
         figure = "" if math.isnan(check.value) else r" \(.*, allowed .*\)"
         line = rf"^failed: {re.escape(check.name)}{figure}: {re.escape(check.sentence)}$"
         assert bool(re.search(line, out, re.M)) is (check.outcome is Outcome.FAILED)
@@ -55,7 +56,7 @@ def test_failed_checks_are_printed(made: Made) -> None:
 
 
 def test_the_record_says_what_was_done(made: Made) -> None:
-    record = Fit.from_netcdf(made.path).record
+    record = made.fit.record
     assert record["command"] == shlex.join(["bayescontam", *made.arguments])
     assert record["seed"] == 7
     assert record["versions"].keys() >= {"python", "bayescontam", "pymc", "nutpie", "numpy"}
@@ -75,14 +76,14 @@ def test_only_the_fit_is_left_in_the_folder(made: Made) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_what_a_spec_was_chosen_for_and_cannot_have_is_reported(run: Run, tmp_path: Path) -> None:
     """Else the fit would be one of another spec under this one's name."""
     table = simulate(1, models=2, benchmarks=1, items=20).responses
     table["contamination"] = np.tile(table["contamination"].to_numpy()[:20], 2)
     table.to_csv(tmp_path / "a.csv", index=False)
     out = tmp_path / "fit.nc"
-    done = run("fit", tmp_path / "a.csv", "-m", "spillover", "-o", out, "--seed", 1, *FEW_DRAWS)
+    with drawn_from_prior():
+        done = run("fit", tmp_path / "a.csv", "-m", "spillover", "-o", out, "--seed", 1, *FEW_DRAWS)
     assert done.status == 0
     assert "Left out of 'spillover': spillover: " in done.out
 
@@ -90,7 +91,7 @@ def test_what_a_spec_was_chosen_for_and_cannot_have_is_reported(run: Run, tmp_pa
 @pytest.mark.slow
 def test_a_seed_repeats_a_fit_and_another_does_not(made: Made, run: Run, tmp_path: Path) -> None:
     table = made.path.parent / "responses.jsonl"
-    estimands = [Fit.from_netcdf(made.path).estimands()]
+    estimands = [made.fit.estimands()]
     for seed in (7, 8):
         path = tmp_path / f"{seed}.nc"
         done = run("fit", table, "-m", "single", "-o", path, "--seed", seed, "-q", *FEW_DRAWS)
@@ -105,12 +106,12 @@ def test_a_seed_repeats_a_fit_and_another_does_not(made: Made, run: Run, tmp_pat
     assert "best" in run("compare", tmp_path / "7.nc", tmp_path / "8.nc").out
 
 
-@pytest.mark.slow
 def test_fits_of_other_responses_are_not_compared(made: Made, run: Run, tmp_path: Path) -> None:
     table = pd.read_json(made.path.parent / "responses.jsonl", lines=True)
     table.query("model in ['Case', 'case']").to_csv(tmp_path / "a.csv", index=False)
     other = tmp_path / "other.nc"
-    done = run("fit", tmp_path / "a.csv", "-m", "single", "-o", other, "-q", *FEW_DRAWS)
+    with drawn_from_prior():
+        done = run("fit", tmp_path / "a.csv", "-m", "single", "-o", other, "-q", *FEW_DRAWS)
     assert done.status == 0
     done = run("compare", made.path, other)
     assert done.status == 2

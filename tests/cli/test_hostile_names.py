@@ -11,7 +11,6 @@ from typing import NoReturn
 import pandas as pd
 import pytest
 
-from bayescontam.inference.result import Fit
 from tests.cli.conftest import NAMES, Done, Made, command
 
 Run = Callable[..., Done]
@@ -38,7 +37,7 @@ def test_nothing_that_fit_prints_can_steer_the_terminal(made: Made) -> None:
 
 
 def test_the_file_keeps_names_exactly(made: Made) -> None:
-    fit = Fit.from_netcdf(made.path)
+    fit = made.fit
     assert fit.data["estimands"]["model"].values.tolist() == NAMES
     assert fit.estimands()["model"].drop_duplicates().tolist() == NAMES
 
@@ -58,12 +57,7 @@ def test_table_is_safe_and_its_numbers_whole(
     table = lines[rule - 2 : lines.index("", rule)]
     assert len(table) > 3
     assert max(map(len, table)) <= int(width)
-    for row in (
-        Fit.from_netcdf(made.path)
-        .estimands()
-        .query("quantity == 'genuine_ability_direct'")
-        .itertuples()
-    ):
+    for row in made.fit.estimands().query("quantity == 'genuine_ability_direct'").itertuples():
         assert f"{row.mean:.3f}" in text
         assert f"[{row.ci_low:.3f}, {row.ci_high:.3f}]" in text
     if width == "200":
@@ -73,7 +67,7 @@ def test_table_is_safe_and_its_numbers_whole(
 def test_level_sets_the_intervals(made: Made, run: Run) -> None:
     done = run("summary", made.path, "--format", "csv", "--level", "0.5")
     half = pd.read_csv(io.StringIO(done.out), keep_default_na=False, na_values=[""])
-    whole = Fit.from_netcdf(made.path).estimands()
+    whole = made.fit.estimands()
     slopes = half["quantity"] == "slope"
     assert (half["ci_low"] > whole["ci_low"])[slopes].all()
     assert (half["ci_high"] < whole["ci_high"])[slopes].all()
@@ -86,7 +80,7 @@ def test_csv_gives_names_and_numbers_back(made: Made) -> None:
     rows = list(csv.DictReader(io.StringIO(text, newline="")))
     assert list(rows[0]) == COLUMNS
     assert list(dict.fromkeys(row["model"] for row in rows)) == NAMES
-    wanted = Fit.from_netcdf(made.path).estimands()
+    wanted = made.fit.estimands()
     assert [float(row["mean"]) for row in rows] == wanted["mean"].tolist()
     frame = pd.read_csv(io.BytesIO(done.stdout), lineterminator="\n")
     assert frame["model"].drop_duplicates().tolist() == NAMES

@@ -11,7 +11,6 @@ import pytest
 from bayescontam.inference.equivalence import compare_against
 from bayescontam.inference.findings import verdict_line, which_items
 from bayescontam.inference.ranking import rank_models
-from bayescontam.inference.result import Fit
 from tests.cli.conftest import NAMES, Done, Made
 
 Run = Callable[..., Done]
@@ -26,7 +25,7 @@ def test_the_table_has_all_models_and_says_what_it_means(
     assert (done.status, done.err) == (0, "")
     for name in ("groups", "ability", "gained", "best"):
         assert name in done.out
-    fit = Fit.from_netcdf(made.path)
+    fit = made.fit
     expected = [
         "Models that share a letter", *rank_models(fit).sentences(), verdict_line(fit),
         f"Which items: {which_items(fit)}",
@@ -39,7 +38,7 @@ def test_the_table_has_all_models_and_says_what_it_means(
 def test_csv_is_the_table(made: Made, run: Run, tmp_path: Path) -> None:
     done = run("rank", made.path, "--format", "csv")
     rows = pd.read_csv(io.StringIO(done.out), lineterminator="\n")
-    wanted = rank_models(Fit.from_netcdf(made.path)).table
+    wanted = rank_models(made.fit).table
     pd.testing.assert_frame_equal(rows, wanted, check_dtype=False)
     assert set(rows["model"]) == set(NAMES)
     written = run("rank", made.path, "--format", "csv", "--out", tmp_path / "ranks.csv")
@@ -51,7 +50,7 @@ def test_pairs_are_those_of_the_fit(made: Made, run: Run) -> None:
     done = run("rank", made.path, "--pairs", "--format", "csv")
     rows = pd.read_csv(io.StringIO(done.out), lineterminator="\n")
     assert len(rows) == len(NAMES) * (len(NAMES) - 1) / 2
-    better = Fit.from_netcdf(made.path).p_better().sel(benchmark=BENCHMARK)
+    better = made.fit.p_better().sel(benchmark=BENCHMARK)
     for row in rows.itertuples():
         assert row.p_better == float(better.sel(model=row.model, other=row.other))
         assert row.distinguished is bool(max(row.p_better, 1 - row.p_better) >= 0.95)
@@ -65,7 +64,7 @@ def test_options_reach_the_ranking(made: Made, run: Run) -> None:
     content = json.loads(run("rank", made.path, *options, "--format", "json").out)
     assert (content["by"], content["weights"], content["level"]) == ("accuracy", "item", 0.8)
     assert content["benchmarks"] == {BENCHMARK: 1.0}
-    fit = Fit.from_netcdf(made.path)
+    fit = made.fit
     wanted = rank_models(fit, BENCHMARK, by="accuracy", weights="item", level=0.8)
     assert content.pop("verdict") == verdict_line(fit)
     assert content.pop("note").startswith("Direct effect only: ")
@@ -75,7 +74,7 @@ def test_options_reach_the_ranking(made: Made, run: Run) -> None:
 def test_models_are_held_against_a_base(made: Made, run: Run) -> None:
     base = NAMES[0]
     options = ("--against", base, "--margin", "0.3", "--by", "accuracy", "--level", "0.8")
-    wanted = compare_against(Fit.from_netcdf(made.path), base, 0.3, by="accuracy", level=0.8)
+    wanted = compare_against(made.fit, base, 0.3, by="accuracy", level=0.8)
     rows = pd.read_csv(
         io.StringIO(run("rank", made.path, *options, "--format", "csv").out), lineterminator="\n"
     )

@@ -23,7 +23,7 @@ def test_json_holds_the_identification_of_every_slope(run: Run, made: Made) -> N
     done = run("summary", made.path, "--format", "json")
     assert done.status == 0, done.err
     rows = json.loads(done.out)["identification"]
-    known = Fit.from_netcdf(made.path).data["identification"].to_dataset()
+    known = made.fit.data["identification"].to_dataset()
     assert len(rows) == known.sizes["model"] * known.sizes["benchmark"]
     for row in rows:
         assert set(row) == {"model", "benchmark", "verdict", "sentence", *FIGURES}
@@ -66,7 +66,7 @@ def test_intervals_have_their_level_and_verdicts_that_of_the_fit(
         text = run("summary", made.path, "--level", "0.5", "--format", kind).out.replace("\\%", "%")
         assert "Intervals (50 %) are" in text
         assert "Verdicts are based on 95 % intervals." in text
-    fit = Fit.from_netcdf(made.path)
+    fit = made.fit
     assert fit.estimands(0.5)["verdict"].tolist() == fit.estimands()["verdict"].tolist()
 
 

@@ -1,5 +1,6 @@
 """Judgements: read with every fault named, written as they are, and merged without losses."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def _frame(**columns: Any) -> pd.DataFrame:
     return pd.DataFrame(kept, index=range(3))
 
 
+@cache  # the same few rows come again and again
 def _judged(*rows: tuple[str, str, Any, str]) -> Judgements:
     """Judgements of items: (item, judge, verdict, comment)."""
     frame = pd.DataFrame(rows, columns=["item", "judge", "is_duplicate", "comment"])

@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -341,6 +342,7 @@ def test_parquet_of_every_kind_is_read(options: dict[str, object], tmp_path: Pat
     assert responses.frame["contamination"].tolist() == [0.25, 1]
 
 
+@cache  # to compress takes long
 def _bombs() -> dict[str, bytes]:
     text = io.BytesIO()
     cells = pa.DictionaryArray.from_arrays(pa.array([0] * 1000), pa.array(["x" * 10_000]))

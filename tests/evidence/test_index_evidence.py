@@ -43,7 +43,7 @@ vectors = "items.npy"
 top_k = 5
 tail_size = 5
 """
-        scan = run_scan(Manifest.parse(text, "made.toml"), folder / name, base=folder)
+        scan = run_scan(Manifest.parse(text, "made.toml"), folder / name, base=folder, jobs=1)
         found[name] = item_contamination(scan, curve, draws=DRAWS)
     return found
 

@@ -251,7 +251,8 @@ def test_real_ngrams_of_seventeen_models() -> None:
     )
     with pytest.raises(DataError, match=r"(?s)too few controls of .*'borrow'"):
         model_evidence(given)
-    found = model_evidence(given, without_controls="borrow", seed=1, draws=500)
+    few = {"draws": 200, "tune": 400, "chains": 2}
+    found = model_evidence(given, without_controls="borrow", seed=1, **few)
     summary = found.summary().set_index("model")
     assert len(summary) == 17
     assert summary["items"].eq(1319).all()

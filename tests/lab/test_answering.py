@@ -232,7 +232,7 @@ def kill_when(answer: Forks, moment: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs fork, SIGKILL and /proc")
-def test_ten_kills_change_no_row(answered_lab: Path, lab: Path) -> None:
+def test_kills_change_no_row(answered_lab: Path, lab: Path) -> None:
     """Before the first answers, while a file is written, and after ever more models."""
     place = lab / "answers"
 
@@ -240,8 +240,7 @@ def test_ten_kills_change_no_row(answered_lab: Path, lab: Path) -> None:
         return lambda: len([*place.glob("*/*.parquet")]) >= count
 
     moments = [
-        place.exists, lambda: any(place.glob("*/.*.part")), after(1), after(2), after(4),
-        after(5), lambda: any(place.glob("*/.*.part")), after(8), after(11), after(13),
+        place.exists, lambda: any(place.glob("*/.*.part")), after(1), after(4), after(8), after(13),
     ]  # fmt: skip
     with forking(PROGRAM, str(lab)) as answer:
         for moment in moments:

@@ -67,9 +67,14 @@ def check_interrupted(process: subprocess.Popen[str], folder: Path) -> None:
     assert wait_for(lambda: not any(map(running, noted(folder))))
 
 
-@pytest.mark.parametrize("consumer", [[], ["busy"]], ids=["waiting", "busy"])
+# On Ray while it waits: that actors end where a loop over results ends is in test_parallel.py.
 @pytest.mark.parametrize(
-    "engine", ["local", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.slow])]
+    ("engine", "consumer"),
+    [
+        pytest.param("local", [], id="local-waiting"),
+        pytest.param("local", ["busy"], id="local-busy"),
+        pytest.param("ray", [], id="ray-waiting", marks=[pytest.mark.ray, pytest.mark.slow]),
+    ],
 )
 def test_an_interrupt_ends_everything(tmp_path: Path, engine: str, consumer: list[str]) -> None:
     if engine == "ray":

@@ -14,6 +14,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, UsageError
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import stack_draws
+from bayescontam.inference.prior_sampling import sample_prior
 from bayescontam.model.build import build
 from bayescontam.model.priors import distribution
 from bayescontam.power import scenario as scenes
@@ -64,8 +65,8 @@ def test_components_have_the_covariance_of_the_built_model(name: str) -> None:
     fixed = {key: spreads[key] for key in values if key in inside}
     model = pm.do(built.model, fixed) if fixed else built.model
     names = [kind for kind in given.crossed.kinds if kind != "kappa"]
-    drawn = pm.draw([model[kind] for kind in names], 6000, random_seed=1, mode="FAST_COMPILE")
-    flat = np.concatenate([values.reshape(6000, -1) for values in drawn], axis=1)
+    drawn = sample_prior(model, names, 6000, np.random.default_rng(1))
+    flat = np.concatenate([drawn[kind].to_numpy().reshape(6000, -1) for kind in names], axis=1)
     expected = np.zeros((flat.shape[1], flat.shape[1]))
     for part in given.parts:
         loadings = part.matrix[:2].reshape(flat.shape[1], -1) * part.scale(spreads)

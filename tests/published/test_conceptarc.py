@@ -26,6 +26,7 @@ from studies.conceptarc import (
     p_best,
     table_responses,
 )
+from tests.support.made_findings import Quick
 from tests.support.real_data import shared
 
 
@@ -48,7 +49,7 @@ def draws() -> xr.DataArray:
 def study_at(folder: Path, data: Path | None) -> Study:
     text = (shipped_folder("studies") / "conceptarc.toml").read_text()
     spec = ReproductionSpec.parse(text, "conceptarc")
-    return Study(spec, spec.at_size(False), read_published(spec.published), folder, data)
+    return Quick(spec, spec.at_size(False), read_published(spec.published), folder, data)
 
 
 def test_counts_amount_to_the_printed_accuracies_of_programs(printed: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 
 import bayescontam as bc
+from bayescontam.published import held_out
 from bayescontam.published.held_out import predict_clean_shares
 from bayescontam.specs.study import SamplingSpec
 from studies import livecodebench as study
@@ -70,7 +71,10 @@ def test_predictions_have_the_spread_of_effects_that_nobody_observed(table: pd.D
     assert (found["mean"] < found["high"]).all()
 
 
-def test_pairs_whose_item_nobody_answered_are_refused(table: pd.DataFrame) -> None:
+def test_pairs_whose_item_nobody_answered_are_refused_at_once(
+    table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(held_out.RebuiltSampler, "draw")
     strange = table[:1].assign(item="problem X")
     responses = bc.Responses.from_frame(table, source="made")
     spec = study.model_of("anchored")

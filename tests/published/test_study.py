@@ -14,6 +14,7 @@ from bayescontam.inference.sampling import Sampling
 from bayescontam.published import study as module
 from bayescontam.specs.registry import load_model
 from tests.support.made_findings import Quick, spec, study
+from tests.support.made_fit import drawn_from_prior
 
 
 class MadeAgainError(Exception):
@@ -38,7 +39,8 @@ def answers() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Quick:
     made = Quick(spec(), {}, pd.DataFrame(), tmp_path_factory.mktemp("study"))
-    made.fit("one", answers(), "single")
+    with drawn_from_prior():
+        made.fit("one", answers(), "single")
     return made
 
 

@@ -199,8 +199,9 @@ def test_items_have_the_texts_that_each_source_is_searched_for(
 
 def test_workers_and_interruptions_change_nothing(made: Made, tmp_path: Path) -> None:
     spec, wanted = made_manifest([*PLAIN], made.own), tables_of(made.found.folder)
-    run_scan(spec, tmp_path / "jobs", base=made.folder, device="cpu", jobs=2)
-    assert tables_of(tmp_path / "jobs") == wanted
+    if made.own:  # else workers do no more than they do in scans of a corpus
+        run_scan(spec, tmp_path / "jobs", base=made.folder, device="cpu", jobs=2)
+        assert tables_of(tmp_path / "jobs") == wanted
     take, count = SketchMerger.take, 0
 
     def counting(self: SketchMerger, key: str) -> None:

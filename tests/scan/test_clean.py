@@ -480,7 +480,7 @@ def test_files_without_a_document_are_copied_empty(
 ) -> None:
     (tmp_path / "data").mkdir(exist_ok=True)
     (tmp_path / "data" / "empty.jsonl").write_bytes(b"")
-    clean = write_clean(plain(), tmp_path / "out", above_cosine=LIMIT)
+    clean = write_clean(plain(), tmp_path / "out", above_cosine=LIMIT, **HERE)
     assert clean.record["counts"]["s0"]["files"] == 2
     assert list((clean.folder / "files").rglob("empty.jsonl"))
 

@@ -26,7 +26,7 @@ MOMENTS = [("table", 3), ("vectors", 2), ("log", 3), ("sketch", 2), ("join", 2),
 @pytest.mark.slow
 def test_killed_in_three_stages_while_vectors_are_stored(tmp_path: Path) -> None:
     moments = [("read", 0), ("search", 60), ("write", 0)]
-    assert_killing_changes_nothing(write_corpus(tmp_path), moments, "--keep-vectors")
+    assert_killing_changes_nothing(write_corpus(tmp_path), moments, keep_vectors=True)
     assert_same_vectors(tmp_path / "killed", tmp_path / "whole")
 
 

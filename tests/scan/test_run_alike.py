@@ -12,7 +12,7 @@ from tests.support.small_corpus import ATOL, Small, scan, small_manifest
 
 
 def test_jobs_do_not_matter(small: Small, scanned: Scan, tmp_path: Path) -> None:
-    again = scan(small.manifest, tmp_path / "out", base=small.folder, jobs=3)
+    again = scan(small.manifest, tmp_path / "out", base=small.folder, jobs=2)
     assert tables_of(again.folder) == tables_of(scanned.folder)
 
 

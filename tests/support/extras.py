@@ -1,13 +1,14 @@
 """What an extra brings, and the command line as if one extra alone were installed.
 
-As a script: ``extras.py EXTRA COMMAND …`` runs the command line with what extra EXTRA brings (an
-empty name: with the core alone) and hides every other installed package.
+As a script: ``extras.py SEEN COMMAND …`` runs the command line with what ``seen`` returned, and
+hides every other installed package. To look through all of these takes longer than most commands.
 """
 
+import json
 import sys
 import tomllib
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from packaging.utils import canonicalize_name
 PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
-@lru_cache
+@cache
 def declared() -> dict[str, list[str]]:
     """Return the requirements of the core (an empty name) and of each extra."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
     return {"": project["dependencies"], **project["optional-dependencies"]}
 
 
+@cache
 def brought(extra: str) -> set[str]:
     """Return the distributions that an extra brings, with the core and all that they need."""
     todo = [Requirement(line) for name in {"", extra} for line in declared()[name]]
@@ -51,17 +53,29 @@ def _applies(need: Requirement, extras: Iterable[str]) -> bool:
     )
 
 
-@lru_cache
+@cache
 def _distributions() -> dict[str, set[str]]:
     """Return the distributions that hold each importable name."""
     found = metadata.packages_distributions()
     return {name: set(map(canonicalize_name, names)) for name, names in found.items()}
 
 
+@cache
 def modules(extra: str) -> set[str]:
     """Return the importable names that an extra brings, with the core."""
     there = brought(extra)
     return {name for name, holders in _distributions().items() if holders & there}
+
+
+@cache
+def seen(extra: str) -> str:
+    """Return what there is with one extra, or with the core alone (an empty name).
+
+    These are the distributions that are there, and the importable names that are hidden.
+    """
+    there = brought(extra) | {"bayescontam"}
+    hidden = [name for name, holders in _distributions().items() if not holders & there]
+    return json.dumps([sorted(there), hidden])
 
 
 class Without:
@@ -87,17 +101,16 @@ class Without:
         return getattr(self._finder, name)
 
 
-def hide_all_but(extra: str) -> None:
-    """Hide, for the rest of this process, whatever an extra does not bring."""
-    there = brought(extra) | {"bayescontam"}
-    hidden = {name for name, holders in _distributions().items() if not holders & there}
+def hide(hidden: set[str], there: set[str]) -> None:
+    """Hide modules, and distributions that are not there, for the rest of this process."""
     for name in [name for name in sys.modules if name.split(".")[0] in hidden]:
         del sys.modules[name]
     sys.meta_path[:] = [Without(finder, hidden, there) for finder in sys.meta_path]
 
 
 if __name__ == "__main__":
-    hide_all_but(sys.argv[1])
+    own, others = json.loads(sys.argv[1])
+    hide({*others}, {*own})
     sys.argv = ["bayescontam", *sys.argv[2:]]
     sys.path.insert(0, str(PROJECT.parent))
     from bayescontam.__main__ import main

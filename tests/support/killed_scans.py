@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bayescontam.scan.run import run_scan
 from tests.support.corpora import (
     leftovers,
     manifest,
@@ -50,11 +51,6 @@ def start(corpus: Path, out: str, *more: str) -> subprocess.Popen[bytes]:
     )
 
 
-def finish(process: subprocess.Popen[bytes]) -> None:
-    reported, _ = process.communicate(timeout=300)
-    assert (process.returncode, reported) == (0, b"")
-
-
 def reached(out: Path, stage: str, shards: int) -> bool:
     """Return whether a scan has come to a stage."""
     if stage == "write":
@@ -90,18 +86,25 @@ def wait_for_none(process: subprocess.Popen[bytes]) -> bool:
 
 
 def assert_killing_changes_nothing(
-    corpus: Path, moments: Sequence[tuple[str, int]], *options: str
+    corpus: Path, moments: Sequence[tuple[str, int]], keep_vectors: bool = False
 ) -> None:
     """Kill a scan at each of the `moments`, end it, and hold it against one that was not killed.
+
+    This process ends it, and makes the other: workers would take seconds to start.
 
     A moment is the stage that the kill falls into, and the shards that are searched by then.
     At every second moment the workers are killed with the scan.
     """
-    finish(start(corpus, "whole", *options))
+
+    def finish(name: str) -> None:
+        kept = "fp16" if keep_vectors else None
+        run_scan(corpus / "m.toml", corpus / name, jobs=1, device="cpu", keep_vectors=kept)
+
+    finish("whole")
     assert len(shard_lines(corpus / "whole")) == SHARDS
     rng, out, kills = random.Random(2), corpus / "killed", 0
     for turn, (stage, shards) in enumerate(moments):
-        process = start(corpus, "killed", *options)
+        process = start(corpus, "killed", *["--keep-vectors"] * keep_vectors)
         came = wait_for(process, lambda: reached(out, stage, shards))  # noqa: B023
         time.sleep(rng.uniform(0, 0.3 if stage != "write" else 0.05))
         workers = children(process) if turn % 2 else []
@@ -115,7 +118,7 @@ def assert_killing_changes_nothing(
         kills += process.returncode == -signal.SIGKILL
         assert wait_for_none(process), "workers outlive the scan"
     assert kills >= len(moments) - 1  # the last one may come too late
-    finish(start(corpus, "killed", *options))
+    finish("killed")
     assert tables_of(out) == tables_of(corpus / "whole")
     lines = shard_lines(out)
     reported = {line.split(":")[0] for line in lines}

@@ -1,4 +1,4 @@
-"""A fit of many models and benchmarks, at once: its draws are those of the prior."""
+"""Fits and curves at once, without a sampler: their draws are those of the prior."""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bayescontam.data.responses import Responses
+from bayescontam.evidence import curve as curves
 from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.predictive import prior_draws
@@ -18,6 +19,7 @@ from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.model.build import BuiltModel
 from bayescontam.specs.registry import load_model
+from tests.support.made_curve import from_prior
 
 
 def made_fit(
@@ -46,14 +48,20 @@ def made_fit(
 
 @contextmanager
 def drawn_from_prior() -> Iterator[None]:
-    """Let fits take draws of the prior for those of a sampler, which must compile for seconds."""
+    """Let fits, and curves, take draws of the prior for those of a sampler.
+
+    That one must compile for seconds.
+    """
 
     def sample(built: BuiltModel, sampling: Sampling, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
         shape = sampling.chains, sampling.draws
         _, known = prior_draws(built, shape[0] * shape[1], np.random.default_rng(2))
-        return _in_chains(known, shape), _stats(shape)
+        return in_chains(known, shape), _stats(shape)
 
-    with mock.patch.object(fitting, "sample", sample):
+    with (
+        mock.patch.object(fitting, "sample", sample),
+        mock.patch.object(curves, "sample_model", from_prior),
+    ):
         yield
 
 
@@ -73,7 +81,7 @@ def _table(models: list[str], benchmarks: list[str], items: int) -> pd.DataFrame
     )
 
 
-def _in_chains(prior: xr.Dataset, shape: tuple[int, int]) -> xr.Dataset:
+def in_chains(prior: xr.Dataset, shape: tuple[int, int]) -> xr.Dataset:
     """Return one chain as several of equal length."""
     data = {
         name: (("chain", "draw", *v.dims[2:]), v.to_numpy().reshape(*shape, *v.shape[2:]))

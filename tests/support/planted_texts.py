@@ -44,7 +44,7 @@ def planted_counts() -> "pd.Series[int]":
 def contaminated(scan: Scan) -> np.ndarray:
     """Return whether duplicates of each item were planted."""
     planted = planted_counts().reindex(scan.items["item"]).to_numpy() > 0
-    assert 2 * planted.sum() == len(planted) >= 94
+    assert 2 * planted.sum() == len(planted) >= 60
     return planted
 
 

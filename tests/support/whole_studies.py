@@ -1,21 +1,31 @@
 """Studies at a small size, from their settings to their pages, without sampling."""
 
-from functools import cached_property
+from contextlib import ExitStack
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
+
+import bayescontam
+from bayescontam.calibration.estimators import SampledDraws, engine_of
 from bayescontam.data.published_tables import read_published
 from bayescontam.data.responses import Responses
+from bayescontam.evidence.curve import Curve
+from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.result import Fit
+from bayescontam.model.build import build
+from bayescontam.published import draws
 from bayescontam.published.findings import Record
 from bayescontam.published.study import Study, analysis_of
 from bayescontam.report.published_page import render_reproduction
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import shipped_folder
-from bayescontam.specs.study import ReproductionSpec
+from bayescontam.specs.study import ReproductionSpec, SamplingSpec
 from tests.support.arc_puzzles import write_set
 from tests.support.made_findings import RUN, Quick
-from tests.support.made_fit import drawn_from_prior
+from tests.support.made_fit import drawn_from_prior, in_chains
 
 SMALL: dict[str, dict[str, Any]] = {
     "arc-concepts": {"tasks": 40, "imputations": 2},
@@ -35,9 +45,9 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 class Sparing(Quick):
-    """A study whose fits are draws of their priors, as nothing is required of what they say.
+    """A study whose fits and curves are draws of their priors.
 
-    Tables that differ in their numbers alone have one fit.
+    Nothing is required of what they say. Tables that differ in their numbers alone have one fit.
     """
 
     @cached_property
@@ -51,9 +61,31 @@ class Sparing(Quick):
         labels = frame.select_dtypes(exclude="number").to_csv(index=False)
         key = f"{spec!r} {sorted(settings)} {list(frame.columns)} {labels}"
         if key not in self.made:
+            few = {**settings, "draws": 150, "chains": 2}
             with drawn_from_prior():
-                self.made[key] = super().fit(name, responses, spec, **settings)
+                self.made[key] = super().fit(name, responses, spec, **few)
         return self.made[key]
+
+    def curve(self, *given: Any, **settings: Any) -> Curve:
+        with drawn_from_prior():
+            return super().curve(*given, **settings)
+
+
+class FromPrior:
+    """Draws of the prior for those of any table, where a study fits many by one model."""
+
+    def __init__(self, spec: ModelSpec, *_: Any, **__: Any) -> None:
+        self._spec = spec
+
+    def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
+        built, shape = build(self._spec, responses), (sampling.chains, sampling.draws)
+        _, known = prior_draws(built, shape[0] * shape[1], np.random.default_rng(seed))
+        return SampledDraws(in_chains(known, shape), 0.0, built)
+
+
+def sampler_of(spec: ModelSpec, *given: Any, **options: Any) -> Any:
+    """Return the sampler of one spec, and draws of the prior for others."""
+    return (engine_of if spec.name == "single" else FromPrior)(spec, *given, **options)
 
 
 def assert_becomes_a_page(name: str, folder: Path) -> None:
@@ -64,7 +96,12 @@ def assert_becomes_a_page(name: str, folder: Path) -> None:
     if name == "arc-real":
         settings["sets"] = {each: str(write_set(folder, each)) for each in settings["sets"]}
     study: Study = Sparing(spec, settings, read_published(spec.published), folder)
-    found = analysis_of(spec.analysis)(study)
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(draws, "engine_of", sampler_of))
+        for work in ("run_scan", "solve_arc"):  # in this process: others take longer to start
+            here = partial(getattr(bayescontam, work), jobs=1)
+            stack.enter_context(mock.patch.object(bayescontam, work, here))
+        found = analysis_of(spec.analysis)(study)
     assert all(each.source for each in found.comparisons)
     # Of one it is printed as a picture only; the other is held against its own truth.
     assert bool(found.comparisons) == (name not in ("eight-models", "in-vivo"))

@@ -28,9 +28,12 @@ CUT = Reply(verdict().body, cut=True)
 LATE = Reply(verdict().body, delay=30)
 
 
-def patience(bad: Reply) -> float:
-    """Return seconds to wait: few only for a reply that is late, as the machine may be slow."""
-    return 3.0 if bad is LATE else 20.0
+def patience(bad: Reply) -> dict[str, float]:
+    """Return how long to wait: briefly, and less often, only for a reply that is late.
+
+    The machine may be slow.
+    """
+    return {"timeout": 3.0, "retries": 1} if bad is LATE else {"timeout": 20.0, "retries": 2}
 
 
 def only(judgements: Judgements) -> dict[str, object]:
@@ -51,10 +54,11 @@ def only(judgements: Judgements) -> dict[str, object]:
     ],
 )  # fmt: skip
 def test_what_may_pass_is_tried_again(server: Server, endpoint: Make, bad: Reply) -> None:
-    server.script(bad, bad, verdict())
-    row = only(judge_pairs(made_pairs(1), endpoint(timeout=patience(bad))))
+    settings = patience(bad)
+    server.script(*[bad] * int(settings["retries"]), verdict())
+    row = only(judge_pairs(made_pairs(1), endpoint(**settings)))
     assert (row["is_duplicate"], row["kind"], row["comment"]) == (1, "equivalent", "same")
-    assert len(server.requests) == 3
+    assert len(server.requests) == 1 + settings["retries"]
 
 
 @pytest.mark.parametrize(
@@ -71,13 +75,14 @@ def test_what_does_not_pass_is_unjudged(
     server: Server, endpoint: Make, bad: Reply, reason: str
 ) -> None:
     server.behave = lambda request: bad if request.texts[0] == "item text 1" else verdict()
-    judged = judge_pairs(made_pairs(3), endpoint(timeout=patience(bad)))
+    settings = patience(bad)
+    judged = judge_pairs(made_pairs(3), endpoint(**settings))
     assert judged.frame["is_duplicate"].isna().tolist() == [False, True, False]
     row = judged.frame.loc[1]
     assert row["kind"] == ""
     assert np.isnan(row["confidence"])
     assert row["comment"].startswith(f"unjudged ({reason}): ")
-    assert len(server.requests) == 2 + 3  # one try and two more
+    assert len(server.requests) == 2 + 1 + settings["retries"]
     assert f"1 of 3 pairs are unjudged: 1 {reason}" in judged.notes
 
 
