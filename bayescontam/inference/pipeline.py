@@ -433,7 +433,8 @@ def fit(
         Probability of the equal-tailed intervals.
     smallest_effect : float, default 0.02
         Smallest overfitting that matters, a difference of accuracies: verdicts say "at most
-        small" where the whole interval lies within ± this value.
+        small" where the whole interval lies within ± this value, and the model's own responses
+        inform the effect at least as much as its prior does.
     seed : int, optional
         Default: a fresh one, which the fit records.
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"
