@@ -25,7 +25,7 @@ from bayescontam.model.effect_names import DIRECT, SPILLOVER, TOTAL, effect_word
 from bayescontam.model.labels import crossed_labels
 from bayescontam.model.lineage import BASE
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_model
+from bayescontam.specs.registry import given_spec
 
 MOST_RESPONSES = 1_000_000
 """Responses of the largest table that is made up."""
@@ -341,7 +341,7 @@ def prior_predictive(
         raise UsageError(f"draws: got {draws!r}; allowed is 1 to {MOST_DRAWS:,}")
     seed = fresh_seed() if seed is None else seed
     check_seed(seed)
-    spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
+    spec = given_spec(spec)
     built = build(spec, given_responses(responses, covariates))
     drawn, prior = prior_draws(built, draws, stream(seed, "prior"))
     design = built.design
