@@ -230,11 +230,11 @@ def rank(
             )
     effect, which = estimated_effect(fit.data["estimands"]), which_items(fit, level)
     if against is not None:
-        _put_against(held, effect, output, out, [verdict_line(fit), f"Which items: {which}"])
+        _put_against(held, effect, output, out, [verdict_line(fit, level), f"Which items: {which}"])
     elif output == "csv":
         put_csv(ranking.pairs() if pairs else ranking.table, out)
     elif output == "json":
-        put_json({"note": effect} | ranking.to_dict() | {"verdict": verdict_line(fit)}, out)
+        put_json({"note": effect} | ranking.to_dict() | {"verdict": verdict_line(fit, level)}, out)
     elif output != "table":
         from bayescontam.report.paper import as_paper, leaderboard, notes_of
 
@@ -242,7 +242,7 @@ def rank(
     else:
         print_lines([effect])
         _print_ranking(ranking, pairs)
-        print_lines([*ranking.sentences(), verdict_line(fit), f"Which items: {which}"])
+        print_lines([*ranking.sentences(), verdict_line(fit, level), f"Which items: {which}"])
 
 
 def _check_margins(against: str | None, margin: float | None, two_sided: bool, pairs: bool) -> None:

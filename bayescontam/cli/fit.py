@@ -163,8 +163,9 @@ def fit(
     smallest_effect: Annotated[
         float,
         in_model(
-            help="Smallest overfitting that matters: verdicts are 'at most small' if the interval"
-            " is within ± this value."
+            help="Smallest overfitting that matters: verdicts are 'at most small' if the whole"
+            " interval is within ± this value, and the responses inform it at least as much as the"
+            " prior does."
         ),
     ] = 0.02,
     level: Annotated[float, in_model(help="Credible level.")] = 0.95,

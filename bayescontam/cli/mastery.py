@@ -108,10 +108,10 @@ def mastery(
     if output == "csv":
         put_csv(found.differences if pairs else found.table, out)
     elif output == "json":
-        put_json(found.to_dict() | {"verdict": verdict_line(fit)}, out)
+        put_json(found.to_dict() | {"verdict": verdict_line(fit, level)}, out)
     else:
         _print(found, pairs)
-        print_lines([verdict_line(fit)])
+        print_lines([verdict_line(fit, level)])
 
 
 def _count(text: str) -> float | int:

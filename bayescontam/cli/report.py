@@ -388,9 +388,7 @@ def summary(
         if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
         print_bootstrap(fit, path, level)
-        print_lines([verdict_line(fit), f"Which items: {which_items(fit, level)}"])
-        if level not in (None, fit.level):
-            print_lines([f"Verdicts are based on {100 * fit.level:g} % intervals."])
+        print_lines([verdict_line(fit, level), f"Which items: {which_items(fit, level)}"])
 
 
 def _side_by_side(
@@ -403,7 +401,7 @@ def _side_by_side(
         import pandas as pd
 
         from bayescontam.inference.checks import checks_sentence
-        from bayescontam.inference.findings import items_of
+        from bayescontam.inference.findings import items_of, level_of_verdicts
         from bayescontam.inference.named_fits import named_fits
         from bayescontam.inference.tables import side_by_side
 
@@ -420,7 +418,7 @@ def _side_by_side(
     else:
         print_lines(estimated_by(fits))
         print_table(side_by_side(fits, tables))
-        print_lines([f"Intervals: {100 * level:g} %."])
+        print_lines([f"Intervals: {100 * level:g} %.", *level_of_verdicts(fits, level)])
         if len({fit.record["data"]["hash"] for fit in fits.values()}) > 1:
             sizes = [
                 f"{printable(name)} ({items_of(fit)}, {len(fit.data['loo']['elpd']):,} responses)"

@@ -291,6 +291,13 @@ def _with_controls(scores: ModelScores, otherwise: WithoutControls) -> ModelScor
     if otherwise == "borrow":
         return scores
     used = scores.frame[~scores.frame["model"].isin(few.index)].reset_index(drop=True)
+    if used["control"].all():
+        problem = (
+            f"nothing to estimate: too few controls of {names}, and without these models only"
+            f" controls remain; {need}"
+        )
+        advice = "Score controls for a model that has other items too."
+        raise DataError([Fault(source, problem, column="control")], advice)
     note = f"left out for too few controls: {names}"
     return replace(scores, frame=used, notes=(*scores.notes, note))
 
@@ -321,7 +328,8 @@ def summarise_evidence(posterior: xr.Dataset, levels: Levels, level: float) -> p
         if len(other) and len(clean):
             test = mannwhitneyu(other, clean, alternative="greater", method="asymptotic")
             share = test.statistic / (len(other) * len(clean))
-            p_higher = test.pvalue if np.ptp([*other, *clean]) else 1.0
+            # Equal scores show no direction: the test has no p-value for them.
+            p_higher = test.pvalue if np.ptp([*other, *clean]) else 0.5
             if len(clean) >= FEWEST_CONTROLS:
                 wide = "wide" if width > WIDE else "separated"
                 verdict = wide if p_higher < limit else "alike"
@@ -403,7 +411,7 @@ def _evidence_checks(summary: pd.DataFrame) -> Iterator[Check]:
             outcome = Outcome.FAILED if verdict == "lower" else Outcome.CAUTION
             text = f"{join_list(names)} {sentence}."
             yield Check(f"Controls: {verdict}", outcome, len(names), "", text)
-    if (summary["verdict"] == "separated").all():
+    if len(summary) and (summary["verdict"] == "separated").all():
         text = "Items of all models score above their controls, and the share is known."
         yield Check("Controls", Outcome.PASSED, len(summary), "", text)
 

@@ -305,16 +305,22 @@ def _prior_check(predictive: xr.Dataset, limits: Thresholds) -> Check:
     # Of many scores some are always far out: the farthest is compared with that of other tables.
     p_value = ((farthest(prior) >= farthest(observed)).sum() + 1) / (len(prior) + 1)
     low, high = np.quantile(prior, [0.005, 0.995], axis=0)
-    outside = max(1, int(((observed < low) | (observed > high)).sum()))
+    count = int(((observed < low) | (observed > high)).sum())
+    # Where the prior is skewed, the farthest in standard deviations may lie inside.
+    beyond = (
+        f"{count} of the observed scores {'lies' if count == 1 else 'lie'} outside the central 99 %"
+        " of what the prior predicts, and farther out than in tables that it predicts."
+        if count
+        else "One of the observed scores is farther from what the prior predicts than those of"
+        " tables that it predicts."
+    )
     return make_check(
         "Prior predictive accuracy", p_value >= limits.predictive, p_value,
         f"p ≥ {limits.predictive:g}",
         "The prior allows for the observed scores.",
-        f"{outside} of the observed scores lie outside the central 99 % of what the prior predicts,"
-        " and farther out than in tables that it predicts. See 'bayescontam models show' for"
-        " what the priors mean, and widen that of mean abilities (mu); wider spreads of items would"
-        " only draw predicted scores together. Where scores lie below likelihood.guess, it is that"
-        " which is too high.",
+        f"{beyond} See 'bayescontam models show' for what the priors mean, and widen that of mean"
+        " abilities (mu); wider spreads of items would only draw predicted scores together. Where"
+        " scores lie below likelihood.guess, it is that which is too high.",
     )  # fmt: skip
 
 

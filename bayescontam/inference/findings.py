@@ -1,6 +1,6 @@
 """What a fit shows, and what it is about, in sentences for pages and the terminal."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Literal
 
 import pandas as pd
@@ -70,10 +70,33 @@ _Unit = Literal["model", "score"]
 """What the rows of a table are called."""
 
 
-def verdict_line(fit: Fit, table: pd.DataFrame | None = None) -> str:
-    """Return in a few sentences whether the checks hold, and what the fit shows."""
-    table = headline(fit) if table is None else table
-    return " ".join([f"{checks_sentence(fit.checks())}.", *finding(table, fit.smallest_effect)])
+def verdict_line(fit: Fit, level: float | None = None) -> str:
+    """Return in a few sentences whether the checks hold, and what the fit shows.
+
+    `level` is that of the intervals in them; default: the fit's.
+    """
+    found = finding(headline(fit, fit.estimands(level)), fit.smallest_effect)
+    return " ".join(
+        [f"{checks_sentence(fit.checks())}.", *found, *level_of_verdicts({"": fit}, level)]
+    )
+
+
+def level_of_verdicts(fits: Mapping[str, Fit], level: float | None) -> list[str]:
+    """Return on which intervals verdicts are based, where those beside them have another level.
+
+    `level` is that of the intervals beside them; default: each fit's.
+    """
+    based = {
+        printable(name, _NAME_WIDTH): fit.level
+        for name, fit in fits.items()
+        if EffectNames.among(fit.data["estimands"]) is not None  # others have no verdicts
+    }
+    if level is None or set(based.values()) <= {level}:
+        return []
+    if len(set(based.values())) == 1:
+        return [f"Verdicts are based on {100 * next(iter(based.values())):g} % intervals."]
+    each = ", ".join(f"{name} ({100 * own:g} %)" for name, own in based.items())
+    return [f"Verdicts are based on intervals of the level of their fit: {each}."]
 
 
 def finding(headline: pd.DataFrame, smallest: float) -> list[str]:

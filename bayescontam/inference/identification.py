@@ -73,19 +73,23 @@ class Overfitting(StrEnum):
 EXPLAINED = {
     Overfitting.SHOWN: (
         "Scores rise with contamination: the interval of the effect excludes zero, and so does"
-        " that of the slope that this model's own responses give."
+        " that of the slope that this model's own responses give (with spillover: or that of its"
+        " coefficient)."
     ),
     Overfitting.AT_MOST_SMALL: (
-        "The whole interval of the effect lies within ± the smallest effect of interest."
+        "The whole interval of the effect lies within ± the smallest effect of interest, and this"
+        " model's own responses inform the slope at least as much as its prior does (with"
+        " spillover: its coefficient is shown)."
     ),
     Overfitting.INCONCLUSIVE: (
-        "The interval holds zero and effects that matter: neither shown nor ruled out. This is no"
-        " evidence of a clean score."
+        "Neither shown nor ruled out: the interval of the effect holds zero and effects that"
+        " matter, or this model's own responses (with spillover: its coefficient) do not confirm"
+        " what it excludes. This is no evidence of a clean score."
     ),
     Overfitting.BORROWED: (
         "This model's own responses neither show nor rule out an effect, since they hold too little"
-        " information or their own interval holds zero: the interval rests on other models and"
-        " benchmarks, or on priors."
+        " information, or their own interval holds zero or lies on its other side: the interval"
+        " rests on other models and benchmarks, or on priors."
     ),
     Overfitting.OPPOSITE: (
         "Scores fall with contamination, which memory does not explain: contaminated items may be"
@@ -123,11 +127,19 @@ EXPLAINED_TOTAL = EXPLAINED | {
         " effect excludes zero, so does that of what models of the same base show by themselves,"
         " and controls set it apart from what training changes anyway."
     ),
+    Overfitting.AT_MOST_SMALL: (
+        "The whole interval of the total effect lies within ± the smallest effect of interest, and"
+        " models of the same base by themselves inform it at least as much as its prior does."
+    ),
+    Overfitting.INCONCLUSIVE: (
+        "Neither shown nor ruled out: the interval of the total effect holds zero and effects that"
+        " matter. This is no evidence of a clean score."
+    ),
     Overfitting.BORROWED: (
         "Models of the same base by themselves neither show nor rule out an effect, since they do"
-        " not differ in exposure, or too little, or their own interval holds zero, or no control"
-        " sets it apart from what training changes anyway: the interval rests on other bases and"
-        " benchmarks, or on priors."
+        " not differ in exposure, or too little, or their own interval holds zero or lies on its"
+        " other side, or no control sets it apart from what training changes anyway: the interval"
+        " rests on other bases and benchmarks, or on priors."
     ),
 }
 """The same for total effects of models with a lineage."""
@@ -147,6 +159,11 @@ _OWN_HOLDS_ZERO = (
 _OWN_AT_THE_BORDER = (
     "The {level:g} % interval excludes zero, but that of this model's own responses does not"
     " ([{own_low:.2f}, {own_high:.2f}]): the slope is at the border of what they show. More items"
+    " would decide."
+)
+_OWN_ON_THE_OTHER_SIDE = (
+    "The {level:g} % interval excludes zero, and so does that of this model's own responses, but on"
+    " the other side ([{own_low:.2f}, {own_high:.2f}]): the sign of the slope is open. More items"
     " would decide."
 )
 _TEXT = {
@@ -456,7 +473,7 @@ def identify(
     own_ends = normal_interval(own.slope, own.sd, level)
     verdicts = _verdicts(_excluded(*ends), _excluded(*own_ends), own.information, built)
     numbers = figures | dict(zip(("own_low", "own_high"), own_ends, strict=True))
-    numbers["sign"] = _excluded(*ends)
+    numbers |= {"sign": _excluded(*ends), "own_sign": _excluded(*own_ends)}
     sentences = np.full(verdicts.shape, "", dtype=object)
     for cell in zip(*np.nonzero(design.answered), strict=True):
         verdict = Identification(verdicts[cell])  # NumPy made it a plain text
@@ -508,7 +525,7 @@ def _sentence(verdict: Identification, numbers: dict[str, float], level: float) 
     if verdict is Identification.INCONCLUSIVE and not np.isfinite(numbers["detectable_slope"]):
         text = _UNINFORMED
     elif verdict is Identification.INCONCLUSIVE and numbers["sign"]:
-        text = _OWN_AT_THE_BORDER
+        text = _OWN_ON_THE_OTHER_SIDE if numbers["own_sign"] else _OWN_AT_THE_BORDER
     text = text.format(level=round(100 * level, 6), **numbers)
     if verdict in (
         Identification.CLEAN, Identification.NO_CONTAMINATION, Identification.NO_VARIATION,

@@ -63,11 +63,12 @@ def stored_item_fit(tree: xr.DataTree, spec: ModelSpec, fdr: float) -> xr.Datase
     if not 0 < fdr < 1:
         raise UsageError(f"fdr: got {fdr:g}; allowed is a number between 0 and 1")
     if "item_fit" not in tree:
-        reason = (
-            "its rows count different items together"
-            if spec.likelihood.trials == "items"
-            else "an earlier version made it; make the fit again"
-        )
+        if spec.likelihood.trials == "items":
+            reason = "its rows count different items together"
+        elif "participant_of_response" in tree["constant_data"]:
+            reason = "it has participants, whose answers to an item go together"
+        else:
+            reason = "an earlier version made it; make the fit again"
         raise FitError(f"this fit has no estimates of single items: {reason}")
     return tree["item_fit"].to_dataset()
 

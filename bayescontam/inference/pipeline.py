@@ -80,7 +80,8 @@ from bayescontam.model.exposure import refuse_contaminated
 from bayescontam.model.marginal import LARGE, Difficulties
 from bayescontam.model.terms import models_without_overlap
 from bayescontam.parallel import usable_cores
-from bayescontam.specs.model import ModelSpec
+from bayescontam.specs.base import parse_toml
+from bayescontam.specs.model import ModelSpec, restored_spec
 
 HUGE = 5_000_000
 """Responses up to which threads judge a fit; more would not leave room for what each computes."""
@@ -311,7 +312,7 @@ def _text(spec: ModelSpec) -> str:
     """Return the text of the spec's file, or its content where it was changed in Python."""
     # Of a spec that was changed before, and read back from a fit, the text is JSON.
     written = spec.text and not spec.text.startswith("{")
-    if written and ModelSpec.parse(spec.text, spec.name) == spec:
+    if written and restored_spec(parse_toml(spec.text, spec.name), spec.name, spec.text) == spec:
         return spec.text
     return json.dumps(spec.model_dump(), indent=1)
 
@@ -433,7 +434,8 @@ def fit(
         Probability of the equal-tailed intervals.
     smallest_effect : float, default 0.02
         Smallest overfitting that matters, a difference of accuracies: verdicts say "at most
-        small" where the whole interval lies within ± this value.
+        small" where the whole interval lies within ± this value, and the model's own responses
+        inform the effect at least as much as its prior does.
     seed : int, optional
         Default: a fresh one, which the fit records.
     engine : {"nutpie", "pymc", "numpyro"}, default "nutpie"

@@ -13,19 +13,21 @@ from numpy.typing import NDArray
 from bayescontam._format import number
 from bayescontam._random import check_seed, fresh_seed, stream
 from bayescontam._text import join_list, printable
-from bayescontam._types import FloatArray
+from bayescontam._types import BoolArray, FloatArray
 from bayescontam.data.covariates import Covariates
 from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, accuracy
 from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
+from bayescontam.inference.total_effects import ZERO_AT_REFERENCE
 from bayescontam.model.build import BuiltModel, build
+from bayescontam.model.design import Design
 from bayescontam.model.effect_names import DIRECT, SPILLOVER, TOTAL, effect_words
 from bayescontam.model.labels import crossed_labels
 from bayescontam.model.lineage import BASE
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_model
+from bayescontam.specs.registry import given_spec
 
 MOST_RESPONSES = 1_000_000
 """Responses of the largest table that is made up."""
@@ -226,6 +228,12 @@ class Implied:
     # effects of the spec that this table cannot carry, with the reason. Their priors had no say.
     left_out: tuple[tuple[str, str], ...]
     clean: tuple[str, ...] = ()  # models whose slopes are zero, since the spec calls them clean
+    # pairs of model and benchmark that were answered; those of other models whose items are all
+    # clean, so that effects of contamination are zero; and those whose items have the same
+    # contamination, so that effects which are zero for that reason are left out of `values`
+    pairs: int = 0
+    uncontaminated: int = 0
+    unvaried: int = 0
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -280,6 +288,17 @@ class Implied:
             f" of 0.05 is at most {error:.3f} (95 %).",
             *(f"Left out of the model: {symbol}: {reason}." for symbol, reason in self.left_out),
         ]
+        of_pairs = f"of {self.pairs:,} pairs of model and benchmark"
+        if self.unvaried:
+            lines.append(
+                f"In {self.unvaried:,} {of_pairs} all items have the same contamination: effects"
+                " that are 0 only because the reference is that contamination are left out."
+            )
+        if self.uncontaminated:
+            lines.append(
+                f"In {self.uncontaminated:,} {of_pairs} no item is contaminated: their effects are"
+                " 0, and count."
+            )
         if self.clean:
             lines.append(f"Known to be clean, so that their slopes are 0: {join_list(self.clean)}.")
         if hidden := [each.name for each in self.quantities if not self.is_reported(each.name)]:
@@ -341,7 +360,7 @@ def prior_predictive(
         raise UsageError(f"draws: got {draws!r}; allowed is 1 to {MOST_DRAWS:,}")
     seed = fresh_seed() if seed is None else seed
     check_seed(seed)
-    spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
+    spec = given_spec(spec)
     built = build(spec, given_responses(responses, covariates))
     drawn, prior = prior_draws(built, draws, stream(seed, "prior"))
     design = built.design
@@ -393,8 +412,23 @@ def implied(
         found = dict(_values(known, built, reference, stream(seed, "implied")))
     finite = {name: values[np.isfinite(values)] for name, values in found.items()}
     lost = {name: 1 - finite[name].size / values.size for name, values in found.items()}
-    clean = tuple(np.array(built.design.models, dtype=object)[built.design.clean])
-    return Implied(spec, data, draws, seed, finite, lost, built.terms.left_out, clean)
+    design = built.design
+    clean = tuple(np.array(design.models, dtype=object)[design.clean])
+    alike, contaminated = _pairs_alike(design)
+    return Implied(
+        spec, data, draws, seed, finite, lost, built.terms.left_out, clean,
+        pairs=int(design.answered.sum()),
+        uncontaminated=int((alike & ~contaminated).sum()),
+        unvaried=int((alike & contaminated).sum()),
+    )  # fmt: skip
+
+
+def _pairs_alike(design: Design) -> tuple[BoolArray, BoolArray]:
+    """Return which pairs do not vary in contamination, but for clean models, and which have any."""
+    if design.contamination is None:
+        return np.zeros_like(design.answered), np.zeros_like(design.answered)
+    alike = design.answered & ~design.varies & ~design.clean[:, None]
+    return alike, design.contamination_range(by_model=True)[1] > 0
 
 
 def _values(
@@ -404,8 +438,13 @@ def _values(
     groups = estimands(draws, built, (1, len(draws)), reference, "all", rng)
     cells = {name: values.to_numpy()[0] for name, values in groups["estimands"].items()}
     answered = built.design.answered
+    unvaried = np.logical_and(*_pairs_alike(built.design))
     for name in (known.name for known in QUANTITIES if known.name in cells):
-        yield name, cells[name][:, answered].ravel()
+        used = answered
+        if name in ZERO_AT_REFERENCE:  # as in summaries, which give no effect of these
+            used = answered & ~(unvaried & (cells[name] == 0).all(axis=0))
+        if used.any():
+            yield name, cells[name][:, used].ravel()
     score = cells["accuracy"]
     for name, values, known in (
         ("model_difference", score, answered),

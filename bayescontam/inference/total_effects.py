@@ -31,7 +31,7 @@ from bayescontam.model.priors import stretch
 from bayescontam.model.transforms import LinearisedEstimate, mean_accuracies
 from bayescontam.specs.priors import Beta
 
-_ZERO = (*EFFECTS, "novelty_gap")
+ZERO_AT_REFERENCE = (*EFFECTS, "novelty_gap")
 """Estimands that are zero by definition where contamination is what the reference is."""
 _PAIR = ["model", "benchmark"]
 _FEWEST_ITEMS = 5
@@ -295,7 +295,7 @@ def judged(
         parts = (table["quantity"] == DIRECT.overfitting) & whole
         direct = overfitting_verdicts(data, None, table[parts].set_index(_PAIR), smallest)
         table.loc[parts, "verdict"] = direct.to_numpy()
-    fixed = table["quantity"].isin(_ZERO) & (table["sd"] == 0)
+    fixed = table["quantity"].isin(ZERO_AT_REFERENCE) & (table["sd"] == 0)
     table.loc[fixed, ["ci_low", "ci_high", "p_positive"]] = np.nan
     pairs = pd.MultiIndex.from_frame(table[_PAIR])
     unknown = (found.reindex(pairs) == Overfitting.NO_VARIATION).to_numpy()

@@ -16,7 +16,7 @@ from bayescontam.model.design import may_count_items
 from bayescontam.model.exposure import clean_by_column, refuse_idle_clean
 from bayescontam.model.lineage import BASE, CHECKPOINT, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
-from bayescontam.specs.registry import load_model
+from bayescontam.specs.registry import given_spec, load_model
 
 AUTO = "auto"  # name that stands for the model spec composed from the table
 CLEAN = "clean"  # column by which models are known to be clean
@@ -199,8 +199,9 @@ def choose_spec(
     # Models that were declared clean by name are refused where a named model spec has no use for
     # them; `"auto"` notes what it makes of them.
     if isinstance(model, ModelSpec):
-        refuse_idle_clean(model, clean)
-        return spec_with_priors(model, priors or {}), table
+        spec = given_spec(model)
+        refuse_idle_clean(spec, clean)
+        return spec_with_priors(spec, priors or {}), table
     notes: list[str] = []
     if model == AUTO:
         spec, composed = compose_spec(table)

@@ -23,7 +23,7 @@ from bayescontam.power.laplace import QUANTITIES
 from bayescontam.power.scenario import MOST_PAIRS, Assumptions, SampleSizes, Scenario
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec
-from bayescontam.specs.registry import load_model
+from bayescontam.specs.registry import given_spec
 
 Quantity = Literal[
     "genuine_ability_direct", "overfitting_direct", "slope", "accuracy", "genuine_ability",
@@ -388,7 +388,7 @@ def power_analysis(
     >>> bool(0.05 < found.table["width"][0] < 0.5)
     True
     """
-    spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
+    spec = given_spec(spec)
     truth = Assumptions() if assumptions is None else assumptions
     wish = PowerRequest(quantity, width, assurance, level, data_sets)
     seed = fresh_seed() if seed is None else seed

@@ -18,7 +18,7 @@ from bayescontam.model.design import Design
 from bayescontam.model.priors import distribution, stretch
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.priors import Normal
-from bayescontam.specs.registry import load_model
+from bayescontam.specs.registry import given_spec
 
 EFFECTS = ("overfitting_direct", "overfitting_spillover", "overfitting")
 SPREAD_DRAWS = 128
@@ -195,7 +195,7 @@ def twin_power_analysis(
     >>> bool((widths < 1).all())
     True
     """
-    spec = spec if isinstance(spec, ModelSpec) else load_model(spec)
+    spec = given_spec(spec)
     if spec.ability.lineage == "none" or not spec.contamination.spillover:
         raise UsageError(
             "plan: twins and controls need a model spec with lineage and spillover, such as"

@@ -11,7 +11,7 @@ import pandas as pd
 from bayescontam._text import join_list, printable
 from bayescontam.errors import UsageError
 from bayescontam.inference.checks import Outcome, checks_sentence
-from bayescontam.inference.findings import estimated_effect, which_items
+from bayescontam.inference.findings import estimated_effect, level_of_verdicts, which_items
 from bayescontam.inference.ranking import Ranking
 from bayescontam.inference.result import Fit
 from bayescontam.inference.tables import headline
@@ -86,8 +86,8 @@ def notes_of(fit: Fit, ranking: Ranking | None = None, level: float | None = Non
             lines.append("Models that share a letter cannot be distinguished.")
         lines += ranking.sentences()
     lines.append(which_items(fit, level))
-    if ranking is None and level not in (None, fit.level):
-        lines.append(f"Verdicts are based on {100 * fit.level:g} % intervals.")
+    if ranking is None:  # which has no verdicts
+        lines += level_of_verdicts({"": fit}, level)
     return [*lines, f"{checks_sentence(fit.checks())}."]
 
 

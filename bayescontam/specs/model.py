@@ -314,6 +314,26 @@ class ModelSpec(WholeSpec):
     contamination: Contamination = Contamination()
     priors: Priors = Priors()
 
+    @classmethod
+    def parse(cls, text: str, name: str) -> Self:
+        """Return the model spec that is written in `text`.
+
+        Parameters
+        ----------
+        text : str
+            TOML.
+        name : str
+            Path of the file; stands in error messages, and gives the spec its name.
+
+        Raises
+        ------
+        SpecError
+            With every fault found.
+        """
+        spec = super().parse(text, name)
+        refuse_odd_keys(spec)
+        return spec
+
     @property
     def without_participants(self) -> str | None:
         """Why participants cannot be levels within their model; None where they can."""
@@ -470,13 +490,14 @@ def refuse_odd_keys(spec: ModelSpec) -> None:
     for idle, needs, table, names in rules:
         owner = getattr(spec, table)
         faults += [
-            Fault(f"model spec '{spec.name}'", f"has no effect without {needs}", column=key)
+            Fault(f"model spec '{spec.name}'", problem, column=key)
+            for problem in [f"has no effect without {needs}; set that, or leave this out"]
             for name in names
             if idle and getattr(owner, name) != type(owner).model_fields[name].default
             for key in [f"{table}.{name}"]
         ]
     if faults:
-        raise SpecError(faults, "Set what they need, or leave them out.")
+        raise SpecError(faults)
 
 
 def spec_with_priors(spec: ModelSpec, priors: Mapping[str, Any]) -> ModelSpec:

@@ -96,6 +96,14 @@ def load_model(
     return found
 
 
+def given_spec(spec: ModelSpec | str | os.PathLike[str] | Mapping[str, Any]) -> ModelSpec:
+    """Return the model spec that is given by itself, or as for `load_model`."""
+    if not isinstance(spec, ModelSpec):
+        return load_model(spec)
+    refuse_odd_keys(spec)
+    return spec
+
+
 def load_manifest(manifest: str | os.PathLike[str]) -> Manifest:
     """Read a corpus manifest by name or by path.
 

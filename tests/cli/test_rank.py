@@ -66,7 +66,7 @@ def test_options_reach_the_ranking(made: Made, run: Run) -> None:
     assert content["benchmarks"] == {BENCHMARK: 1.0}
     fit = made.fit
     wanted = rank_models(fit, BENCHMARK, by="accuracy", weights="item", level=0.8)
-    assert content.pop("verdict") == verdict_line(fit)
+    assert content.pop("verdict") == verdict_line(fit, 0.8)
     assert content.pop("note").startswith("Direct effect only: ")
     assert content == json.loads(json.dumps(wanted.to_dict()))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from bayescontam.inference.findings import verdict_line
 from bayescontam.inference.result import Fit
 from tests.cli.conftest import Done, Made
 
@@ -55,7 +56,7 @@ def test_without_contamination_there_is_none(run: Run, made: Made, tmp_path: Pat
 
 
 def test_intervals_have_their_level_and_verdicts_that_of_the_fit(
-    run: Run, made: Made, monkeypatch: pytest.MonkeyPatch
+    run: Run, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     narrow = run("summary", made.path, "--level", "0.5").out
@@ -66,7 +67,16 @@ def test_intervals_have_their_level_and_verdicts_that_of_the_fit(
         text = run("summary", made.path, "--level", "0.5", "--format", kind).out.replace("\\%", "%")
         assert "Intervals (50 %) are" in text
         assert "Verdicts are based on 95 % intervals." in text
+<<<<<<< HEAD
     fit = made.fit
+=======
+    fit = Fit.from_netcdf(made.path)
+    assert verdict_line(fit, 0.5) in narrow
+    assert verdict_line(fit, 0.5) in run("rank", made.path, "--level", "0.5").out
+    fit.to_netcdf(tmp_path / "same.nc")
+    both = run("summary", made.path, tmp_path / "same.nc", "--level", "0.5").out
+    assert "Intervals: 50 %.\nVerdicts are based on 95 % intervals." in both
+>>>>>>> fixb
     assert fit.estimands(0.5)["verdict"].tolist() == fit.estimands()["verdict"].tolist()
 
 
@@ -81,11 +91,17 @@ def test_fits_of_other_levels_and_responses_are_not_mixed(
     Fit(changed.data).to_netcdf(tmp_path / "other.nc")
     done = run("summary", made.path, tmp_path / "other.nc")
     assert done.status == 0, done.err
-    assert "Intervals: 95 %." in done.out
+    assert (
+        "Intervals: 95 %.\nVerdicts are based on intervals of the level of their fit: fit (95 %),"
+        " other (50 %)." in done.out
+    )
     assert done.out.count("These fits are not all of the same responses") == 1
     table = run("summary", made.path, tmp_path / "other.nc", "--format", "csv")
     rows = pd.read_csv(io.StringIO(table.out))
     low = rows.pivot_table(index=["model", "benchmark", "quantity"], columns="fit", values="ci_low")
     assert (low.iloc[:, 0] == low.iloc[:, 1]).all()
-    same = run("summary", made.path, made.path)
+    Fit.from_netcdf(made.path).to_netcdf(tmp_path / "same.nc")
+    same = run("summary", made.path, tmp_path / "same.nc")
+    assert same.status == 0, same.err
     assert "same responses" not in same.out
+    assert "Verdicts are based" not in same.out

@@ -1,5 +1,7 @@
 """P(contaminated) from scores of models: the model's parts, recovery, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -12,6 +14,7 @@ from bayescontam.data.model_scores import ModelScores
 from bayescontam.errors import DataError, UsageError
 from bayescontam.evidence.model_evidence import (
     ModelEvidence,
+    _evidence_checks,
     _predictive_check,
     model_evidence,
     summarise_evidence,
@@ -185,6 +188,27 @@ def test_controls_that_do_not_suffice_are_refused(
     given = given.drop(columns="seen")[(given["model"] == "m0") | (given["control"] == 0)]
     with pytest.raises(DataError, match=f"(?s){message}"):
         model_evidence(given.assign(**change), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_nothing_but_controls_is_left_by_dropping(counts: bool) -> None:
+    given = made_scores(np.random.default_rng(1), [0.5, 0.5], 1.0, 30, 30, counts=counts)
+    control, first = given["control"] == 1, given["model"] == "m0"
+    given = given.drop(columns="seen")[control & first | ~control & ~first]
+    with pytest.raises(DataError, match=r"(?s)nothing to estimate: too few controls of 'm1 \(0\)'"):
+        model_evidence(given, without_controls="drop")
+
+
+def test_no_models_have_no_passed_check() -> None:
+    assert not list(_evidence_checks(pd.DataFrame({"model": [], "verdict": []})))
+
+
+def test_equal_scores_of_a_model_are_alike(found: ModelEvidence) -> None:
+    levels = found.levels
+    lowest = np.zeros_like(levels.others)
+    lowest[:, 0] = 50
+    equal = replace(levels, others=lowest, controls=lowest)
+    assert summarise_evidence(found.posterior, equal, 0.95)["verdict"].eq("alike").all()
 
 
 def test_equal_scores_are_refused() -> None:

@@ -204,6 +204,25 @@ def test_observed_scores_are_held_against_replicated_ones():
 def test_observed_scores_are_held_against_the_prior():
     assert predictive(0.52)["Prior predictive accuracy"].outcome is Outcome.PASSED
     assert predictive(0.52, 0.1)["Prior predictive accuracy"].outcome is Outcome.CAUTION
+    sentence = predictive(0.52, 0.1)["Prior predictive accuracy"].sentence
+    assert sentence.startswith("1 of the observed scores lies outside the central 99 %")
+
+
+def test_a_skewed_prior_may_hold_what_is_farther_than_its_own_scores():
+    # Of a Beta(9, 1) 0.7 % lie below 0.58, and none lies as far from the mean above it.
+    prior = ((np.arange(1000) + 0.5) / 1000) ** (1 / 9)
+    low, high = np.quantile(prior, [0.005, 0.995])
+    assert low < 0.58 < high
+    data = xr.Dataset(
+        {
+            "score": (("model", "benchmark"), [[0.58]]),
+            "score_prior": (("prior_replicate", "model", "benchmark"), prior[:, None, None]),
+        }
+    )
+    [check] = predictive_checks(data, Thresholds())
+    assert check.outcome is Outcome.CAUTION
+    assert check.sentence.startswith("One of the observed scores is farther from what the prior")
+    assert "99 %" not in check.sentence
 
 
 @pytest.mark.parametrize("p", [0.003, 0.03, 0.3, 0.99])

@@ -114,6 +114,14 @@ def test_a_slope_at_the_border_does_not_hold_zero():
     assert "holds zero" not in sentence
 
 
+def test_own_responses_may_exclude_zero_on_the_other_side():
+    result = judged(2.0, 0.9, own=(-1.55, 0.74))
+    assert str(result["verdict"].item()) == "inconclusive"
+    sentence = str(result["sentence"].item())
+    assert "but on the other side ([-3.00, -0.10])" in sentence
+    assert "does not" not in sentence
+
+
 def test_a_slope_without_others_is_never_borrowed():
     frame = simulate(0, models=2, benchmarks=1, items=4).responses.copy()
     contamination = {"model-1": 0.3}

@@ -1,6 +1,7 @@
 """Item fit: wrong keys are found where they were planted, and nothing where none was."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from scipy.special import expit, logit
 from scipy.stats import binom, chi2, kstest
 
 from bayescontam.data.responses import Responses
+from bayescontam.errors import FitError
 from bayescontam.inference.item_fit import (
     Answers,
     ComparedModels,
@@ -18,6 +20,7 @@ from bayescontam.inference.item_fit import (
     item_sentences,
     item_table,
     score_items,
+    stored_item_fit,
 )
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import build
@@ -240,6 +243,20 @@ def test_rows_of_different_items_have_no_item_fit() -> None:
     spec = changed(load_model("aggregated"), contamination={"form": "none"})
     draws = Draws(np.zeros((20, 2)), None, None, None, None)
     assert item_fit(draws, build(spec, Responses.from_frame(frame))) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "reason"),
+    [
+        ("aggregated", {}, "its rows count different items together"),
+        ("ability", {"participant_of_response": ("response", [0])}, "it has participants, whose"),
+        ("ability", {}, "an earlier version made it; make the fit again"),
+    ],
+)
+def test_why_a_fit_has_no_item_fit(spec: str, data: dict[str, Any], reason: str) -> None:
+    tree = xr.DataTree.from_dict({"constant_data": xr.Dataset(data)})
+    with pytest.raises(FitError, match=f"no estimates of single items: {reason}"):
+        stored_item_fit(tree, load_model(spec), 0.1)
 
 
 def differences(

@@ -126,6 +126,27 @@ def test_clean_models_have_no_overfitting(said):
     within(float((slopes > 4).mean()) / 0.75, float(stats.norm(0, 2).sf(4)), 6 * DRAWS)
 
 
+def test_pairs_whose_contamination_does_not_vary_have_no_effects_to_count():
+    given = table(3, 3, 10)
+    for benchmark, same in (("benchmark1", 0.5), ("benchmark2", 0.0)):
+        given.loc[given["benchmark"] == benchmark, "contamination"] = same
+    given = given.drop(columns=["contamination_sd", "p_duplicate"])
+    spec = load_model("single")
+    found = implied(spec, draws=200, seed=5, responses=Responses.from_frame(given))
+    for quantity in ("overfitting_direct", "overfitting_fraction_direct", "novelty_gap"):
+        # Those of three pairs that vary, and zeros of three without contamination.
+        assert found.values[quantity].size == 200 * 6
+        assert (found.values[quantity] == 0).mean() == pytest.approx(0.5)
+    assert found.values["accuracy"].size == 200 * 9
+    same, none = found.notes()[-2:]
+    assert same.startswith("In 3 of 9 pairs of model and benchmark all items have the same")
+    assert none.startswith("In 3 of 9 pairs of model and benchmark no item is contaminated")
+    alone = given[given["benchmark"] == "benchmark1"]
+    nothing = implied(spec, draws=200, seed=5, responses=Responses.from_frame(alone))
+    assert "overfitting_direct" not in nothing.values
+    assert "accuracy" in nothing.table()["quantity"].tolist()
+
+
 def test_spillover_lifts_by_the_mean_contamination_of_a_model():
     """Without slopes of items the whole overfitting is spillover, on the log-odds."""
     spec = spec_of(

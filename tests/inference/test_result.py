@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tomllib
 import warnings
 
 import h5py
@@ -13,7 +14,9 @@ import xarray as xr
 
 import bayescontam
 from bayescontam.errors import FitError, UsageError
+from bayescontam.inference.pipeline import _text
 from bayescontam.inference.result import Fit
+from bayescontam.specs.model import restored_spec
 from tests.support.real_data import HOSTILE
 
 NAMES = [*HOSTILE[:40], "nul\0here", "nul\0there", "\\x00"]
@@ -169,3 +172,14 @@ def test_nothing_is_left_of_a_failed_save(fit, tmp_path):
     with pytest.raises(UsageError, match="cannot be written"):
         fit.to_netcdf(tmp_path / "no" / "folder.nc")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_text_of_a_spec_with_keys_that_are_refused_by_now_stays():
+    text = (
+        'summary = "x"\n[contamination]\nsign = "positive"\ninteraction = "difficulty"\n'
+        '[priors]\nbeta_bar = { family = "half_normal", sigma = 1.0 }\n'
+    )
+    old = restored_spec(tomllib.loads(text), "old", text)
+    assert _text(old) == text
+    other = old.model_copy(update={"summary": "y"})
+    assert json.loads(_text(other))["summary"] == "y"

@@ -165,6 +165,8 @@ def test_the_first_screen_says_what_is_assumed(hostile: Fit, by_concept: Fit) ->
         assert lines.count("<dt>") == lines.count("<dd") == 3
         assert 'id="checks"' in rest
         assert 'id="slopes"' not in first
+        condition = "and that the model's own responses inform the slope at least as much"
+        assert (condition in first) == (fit is hostile)
 
 
 def test_names_that_differ_by_case_are_both_there(page: Parsed) -> None:

@@ -4,9 +4,10 @@ import pytest
 import xarray as xr
 from scipy.stats import norm, rankdata
 
+from bayescontam._format import interval
 from bayescontam.inference import tables
 from bayescontam.inference.checks import Outcome, checks_sentence
-from bayescontam.inference.findings import verdict_line
+from bayescontam.inference.findings import level_of_verdicts, verdict_line
 from bayescontam.inference.identification import (
     EXPLAINED,
     EXPLAINED_TOTAL,
@@ -77,6 +78,8 @@ def test_without_contamination_the_headline_says_nothing_of_it(by_concept: Fit) 
     line = verdict_line(by_concept)
     assert "ranks first of 3 models" in line
     assert "contamination" not in line
+    assert "Verdicts are based" not in verdict_line(by_concept, 0.5)
+    assert not level_of_verdicts({"a": by_concept, "b": by_concept}, 0.5)
 
 
 def test_concepts_hold_estimands_and_observed_scores(by_concept: Fit, hostile: Fit) -> None:
@@ -234,6 +237,40 @@ def test_every_verdict_is_explained_in_its_own_words() -> None:
     assert len(set(EXPLAINED.values())) == len(Overfitting)
     assert set(EXPLAINED_TOTAL) == set(Overfitting)
     assert "same base" in EXPLAINED_TOTAL[Overfitting.SHOWN]
+
+
+def test_an_interval_in_a_sentence_is_the_one_in_the_table() -> None:
+    fit = made_fit(["a", "b"], ["quiz"], 60, 50)
+    effect = fit.data["estimands"]["overfitting_direct"]
+    rng = np.random.default_rng(1)
+    effect[:] = np.abs(effect) + rng.uniform(0.1, 0.3, effect.shape)
+    known = fit.data["identification"]["verdict"]
+    fit.data["identification"]["verdict"] = xr.full_like(known, "shown")
+    ends = []
+    for level in (0.5, 0.95):
+        table = tables.headline(fit, fit.estimands(level))
+        worst = table.loc[table["overfitting_direct"].idxmax()]
+        ability = worst[["genuine_ability_direct_low", "genuine_ability_direct_high"]]
+        ends.append(interval(*ability))
+        assert ends[-1] in verdict_line(fit, level)
+    assert ends[0] != ends[1]
+    assert verdict_line(fit, 0.5).endswith("Verdicts are based on 95 % intervals.")
+    assert verdict_line(fit).endswith(verdict_line(fit, 0.95)[-40:])
+
+
+def test_what_explains_a_verdict_holds_wherever_it_is_given() -> None:
+    # Own responses need not show what the interval of the effect excludes, be it large or small.
+    excludes = overfitting_verdict(Identification.INCONCLUSIVE, 0.03, 0.12)
+    small = overfitting_verdict(Identification.INCONCLUSIVE, -0.01, 0.01, informed=False)
+    assert excludes is small is Overfitting.INCONCLUSIVE
+    assert "or this model's own responses" in EXPLAINED[Overfitting.INCONCLUSIVE]
+    assert "do not confirm what it excludes" in EXPLAINED[Overfitting.INCONCLUSIVE]
+    assert "inform the slope at least as much" in EXPLAINED[Overfitting.AT_MOST_SMALL]
+    assert "models of the same base" in EXPLAINED_TOTAL[Overfitting.AT_MOST_SMALL]
+    # With lineage an interval that excludes zero is never inconclusive.
+    assert "confirm" not in EXPLAINED_TOTAL[Overfitting.INCONCLUSIVE]
+    for explained in (EXPLAINED, EXPLAINED_TOTAL):
+        assert "lies on its other side" in explained[Overfitting.BORROWED]
 
 
 def test_a_reference_above_the_items_turns_no_slope_around():

@@ -1,18 +1,21 @@
 """Model specs: strict, frozen, and refused in words that help."""
 
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import bayescontam
 from bayescontam.errors import SpecError
 from bayescontam.specs.base import suggest
 from bayescontam.specs.model import ModelSpec, restored_spec
-from bayescontam.specs.registry import load_model, shipped_folder, shipped_models
+from bayescontam.specs.registry import given_spec, load_model, shipped_folder, shipped_models
 
 SHORT = 'summary = "x"\n'
 SHIPPED = (
@@ -20,6 +23,11 @@ SHIPPED = (
     "hierarchical", "imputed_covariate", "interaction", "latent_duplicate", "monotone",
     "noisy_covariate", "positive", "single", "spillover", "twins", "two_parameter",
 )  # fmt: skip
+
+
+TABLE = pd.DataFrame(
+    {"model": "m", "benchmark": "b", "item": ["i", "j"], "correct": [1, 0], "contamination": [0, 1]}
+)
 
 
 def refused(text: str, name: str = "models/mine.toml") -> list[str]:
@@ -383,3 +391,42 @@ def test_columns_with_a_meaning_are_no_kinds_and_slopes_keep_their_sign() -> Non
         load_model(given)
     # A fit that was stored with it can be read.
     assert restored_spec({"summary": "x"} | given, "old", "").contamination.sign == "positive"
+
+
+def test_each_odd_key_has_its_own_advice() -> None:
+    odd = (
+        '[ability]\nlineage = "base"\n'
+        '[contamination]\nsign = "positive"\ninteraction = "difficulty"\nspillover = true\n'
+        'kinds = "item"\n'
+        '[priors]\nbeta_bar = { family = "half_normal", sigma = 1.0 }\n'
+        'increments = { family = "dirichlet", alpha = 2.0 }\n'
+    )
+    kinds, sign, idle = refused(odd)
+    assert kinds.endswith("name one of its own")
+    assert sign.endswith("leave one of the two out")
+    assert idle.endswith("contamination.form = 'monotone'; set that, or leave this out")
+    with pytest.raises(SpecError) as caught:
+        ModelSpec.parse(SHORT + odd, "mine.toml")
+    assert not caught.value.advice
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        given_spec,
+        lambda spec: bayescontam.fit(TABLE, spec),
+        lambda spec: bayescontam.fit_many({"a": TABLE}, model=spec),
+        lambda spec: bayescontam.build_model(spec, TABLE),
+        lambda spec: bayescontam.prior_predictive(spec, TABLE),
+        lambda spec: bayescontam.advise(TABLE, spec),
+        lambda spec: bayescontam.power_analysis(spec, bayescontam.SampleSizes(items=20)),
+        lambda spec: bayescontam.twin_power_analysis(spec, bayescontam.TwinSizes(items=20)),
+    ],
+)
+def test_a_spec_that_was_made_in_python_is_refused_wherever_it_is_given(
+    use: Callable[[ModelSpec], object],
+) -> None:
+    odd = {"sign": "positive", "interaction": "difficulty"}
+    content = {"summary": "x", "contamination": odd, "priors": {"beta_bar": SPREAD}}
+    with pytest.raises(SpecError, match=r"contamination\.sign: is 'positive', but with"):
+        use(ModelSpec.model_validate(content))
