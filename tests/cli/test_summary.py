@@ -67,16 +67,12 @@ def test_intervals_have_their_level_and_verdicts_that_of_the_fit(
         text = run("summary", made.path, "--level", "0.5", "--format", kind).out.replace("\\%", "%")
         assert "Intervals (50 %) are" in text
         assert "Verdicts are based on 95 % intervals." in text
-<<<<<<< HEAD
     fit = made.fit
-=======
-    fit = Fit.from_netcdf(made.path)
     assert verdict_line(fit, 0.5) in narrow
     assert verdict_line(fit, 0.5) in run("rank", made.path, "--level", "0.5").out
     fit.to_netcdf(tmp_path / "same.nc")
     both = run("summary", made.path, tmp_path / "same.nc", "--level", "0.5").out
     assert "Intervals: 50 %.\nVerdicts are based on 95 % intervals." in both
->>>>>>> fixb
     assert fit.estimands(0.5)["verdict"].tolist() == fit.estimands()["verdict"].tolist()
 
 
