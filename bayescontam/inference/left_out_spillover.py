@@ -96,17 +96,19 @@ def _tested(pairs: _Relatives, priors: Priors) -> LeftOutSpillover:
     # Coefficients are weighted by middling spreads, whichever spreads are true: one for all
     # benchmarks, and where there are several one for each, for spillover may differ.
     middling = pairs.covariance(*map(np.median, spreads))
-    rows = _fitted(pairs, pairs.dose.sum(axis=1, keepdims=True), middling)[0]
+    rows = _coefficients(pairs, pairs.dose.sum(axis=1, keepdims=True), middling)
     if len(pairs.benchmarks) > 1:
-        rows = np.vstack([rows, _fitted(pairs, pairs.dose, middling)[0]])
+        rows = np.vstack([rows, _coefficients(pairs, pairs.dose, middling)])
     coefficients = rows @ pairs.ability
-    weights, tails = [], []
-    for spread in product(*spreads):
-        covariance = pairs.covariance(*spread)
-        weights.append(_fitted(pairs, pairs.dose, covariance)[1])
-        sd = np.sqrt(np.einsum("ki,ij,kj->k", rows, covariance, rows))
-        tails.append(2 * norm.sf(np.abs(coefficients) / sd))
-    p_values = np.exp(np.array(weights) - logsumexp(weights)) @ np.array(tails)
+    grid = np.array([*product(*spreads)])
+    weights = np.array([_log_likelihood(pairs, pairs.covariance(*spread)) for spread in grid])
+    known, training, twin = (
+        np.einsum("ki,ij,kj->k", rows, part, rows)
+        for part in (pairs.noise, pairs.trained, np.eye(rows.shape[1]))
+    )
+    variance = known + grid[:, :1] ** 2 * training + grid[:, 1:] ** 2 * twin
+    tails = 2 * norm.sf(np.abs(coefficients) / np.sqrt(variance))
+    p_values = np.exp(weights - logsumexp(weights)) @ tails
     # One half of the false alarms is that of the common coefficient, however many benchmarks.
     several = len(p_values) - 1
     times = np.array([2.0, *[2.0 * several] * several]) if several else np.ones(1)
@@ -150,15 +152,19 @@ def _relatives(own: OwnSlopes, design: Design, bases: dict[str, str]) -> _Relati
     )  # fmt: skip
 
 
-def _fitted(
-    pairs: _Relatives, dose: FloatArray, covariance: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return weights of abilities in coefficients of dose, and the restricted log-likelihood."""
+def _coefficients(pairs: _Relatives, dose: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return weights of abilities in coefficients of dose, dims (coefficient, pair)."""
     root = np.linalg.cholesky(covariance)
-    known = np.linalg.solve(root, np.column_stack([pairs.level, dose]))
-    q, r = np.linalg.qr(known)
-    ability = np.linalg.solve(root, pairs.ability)
-    left = ability - q @ (q.T @ ability)
-    rows = np.linalg.solve(r, np.linalg.solve(root.T, q).T)[-dose.shape[1] :]
+    q, r = np.linalg.qr(np.linalg.solve(root, np.column_stack([pairs.level, dose])))
+    rows: FloatArray = np.linalg.solve(r, np.linalg.solve(root.T, q).T)[-dose.shape[1] :]
+    return rows
+
+
+def _log_likelihood(pairs: _Relatives, covariance: FloatArray) -> float:
+    """Return the restricted log-likelihood, which the coefficients of dose do not enter."""
+    root = np.linalg.cholesky(covariance)
+    known = np.linalg.solve(root, np.column_stack([pairs.level, pairs.dose, pairs.ability]))
+    q, r = np.linalg.qr(known[:, :-1])
+    left = known[:, -1] - q @ (q.T @ known[:, -1])
     logs = np.log(np.diag(root)).sum() + np.log(np.abs(np.diag(r))).sum()
-    return rows, float(-logs - 0.5 * left @ left)
+    return float(-logs - 0.5 * left @ left)

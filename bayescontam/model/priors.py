@@ -110,7 +110,7 @@ def spread(name: str, prior: Prior, factor: Tensor = 1.0, **options: Any) -> Ten
     return variable(name, prior, factor, **options) + SMALLEST
 
 
-@cache  # SciPy takes a millisecond, and plans draw from thousands
+@cache  # SciPy makes all of a family's functions anew for each, and plans draw from thousands
 def distribution(prior: Prior | Beta) -> Any:
     """Return the same distribution as a frozen SciPy one."""
     match prior:

@@ -7,15 +7,17 @@ import pytest
 
 import bayescontam
 from bayescontam.inference import pipeline
+from tests.support.made_fit import drawn_from_prior
 from tests.support.simulated_responses import simulate
 
 
 def test_threads_report_what_one_core_reports(monkeypatch):
     table = simulate(seed=3, models=4, items=12).responses
     options = {"seed": 2, "draws": 50, "tune": 50, "chains": 2, "cores": 2}
-    alone = bayescontam.fit(table, **options)
-    monkeypatch.setattr(pipeline, "LARGE", 1)
-    together = bayescontam.fit(table, **options)
+    with drawn_from_prior():
+        alone = bayescontam.fit(table, **options)
+        monkeypatch.setattr(pipeline, "LARGE", 1)
+        together = bayescontam.fit(table, **options)
     groups = set(alone.data.groups) - {"/record"}
     assert groups == set(together.data.groups) - {"/record"}
     assert {"/estimands", "/curves", "/loo", "/item_fit", "/predictive"} <= groups
