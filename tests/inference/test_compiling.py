@@ -2,6 +2,8 @@
 
 import inspect
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import numba
 import numpy as np
@@ -39,14 +41,25 @@ def without_data() -> pm.Model:
     return model
 
 
+@cache
+def compiled(make: Callable[[], pm.Model]) -> Any:
+    """Return a model as it is compiled for fits."""
+    return compile_model(make())
+
+
+@cache
+def by_nutpie(make: Callable[[], pm.Model]) -> Any:
+    """Return a model as nutpie compiles it, but for functions whose last digits differ."""
+    with vectorised_functions():
+        return nutpie.compile_pymc_model(make())
+
+
 @pytest.mark.parametrize("make", [with_data, without_data])
 def test_draws_are_those_of_nutpie(make: Callable[[], pm.Model]) -> None:
     options = {"draws": 200, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
-    with vectorised_functions():  # whose last digits differ
-        by_nutpie = nutpie.compile_pymc_model(make())
     ours, theirs = (
-        nutpie.sample(compiled, progress_bar=False, **options)["posterior"].to_dataset()
-        for compiled in (compile_model(make()), by_nutpie)
+        nutpie.sample(each(make), progress_bar=False, **options)["posterior"].to_dataset()
+        for each in (compiled, by_nutpie)
     )
     assert set(ours.data_vars) == set(theirs.data_vars)
     for name in theirs.data_vars:
@@ -55,9 +68,9 @@ def test_draws_are_those_of_nutpie(make: Callable[[], pm.Model]) -> None:
 
 
 def test_data_are_set_anew() -> None:
-    compiled = compile_model(with_data()).with_data(scale=1e-6)
+    narrow = compiled(with_data).with_data(scale=1e-6)
     options = {"draws": 100, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
-    drawn = nutpie.sample(compiled, progress_bar=False, **options)["posterior"]
+    drawn = nutpie.sample(narrow, progress_bar=False, **options)["posterior"]
     assert np.abs(drawn["slope"].to_numpy()).max() < 1e-4
 
 
@@ -92,7 +105,7 @@ def test_nutpie_gets_its_functions_back() -> None:
 
 @pytest.mark.parametrize(("value", "code"), [(0.0, 0), (np.nan, 3), (1e200, 3)])
 def test_values_that_are_not_finite_are_reported(value: float, code: int) -> None:
-    density = density_of(compile_model(without_data()))
+    density = density_of(compiled(without_data))
     assert density(np.array([value]))[0] == code
     assert density(np.array([value, value]))[0] == -1
 
@@ -117,12 +130,10 @@ def test_densities_are_those_of_nutpie(
     """PyTensor's functions take one tuple where they are cached, else each argument."""
     monkeypatch.setattr(compiling, "KNOWN_NUMBA", newest)
     for make in (with_data, without_data):
-        with vectorised_functions():
-            theirs = nutpie.compile_pymc_model(make())
         with config.change_flags(numba__cache=cached):
             ours = compile_model(make())
         point = np.array([0.3, -0.2])[: ours.n_dim]
-        found, wanted = density_of(ours)(point), density_of(theirs)(point)
+        found, wanted = density_of(ours)(point), density_of(by_nutpie(make))(point)
         assert found[0] == wanted[0] == 0
         # Code that is compiled together may round once less.
         np.testing.assert_allclose(np.r_[found[1:]], np.r_[wanted[1:]], rtol=1e-14)

@@ -19,6 +19,7 @@ from bayescontam.inference.reusable import same
 from bayescontam.model.build import build
 from bayescontam.model.design import Design
 from bayescontam.specs.registry import load_model
+from tests.support.made_fit import drawn_from_prior
 
 OPTIONS: dict[str, Any] = {"seed": 4, "draws": 500, "tune": 300, "chains": 2, "cores": 1}
 MODEL = "single"
@@ -123,7 +124,8 @@ def test_fits_of_other_dates_are_not_those_of_these(tmp_path: Path) -> None:
         cutoff.write_text(f"model,cutoff\nm,{date}\n")
         made = {"folder": folder, "dates": bayescontam.Dates(cutoff=cutoff), **options}
         if date == "2024-01-15":
-            fit_many({"w": table}, None, MODEL, **made)
+            with drawn_from_prior():
+                fit_many({"w": table}, None, MODEL, **made)
             continue
         with pytest.raises(UsageError, match="its fits were made with another 'dates'"):
             fit_many({"w": table}, None, MODEL, **made)
@@ -148,9 +150,17 @@ def test_covariates_are_read_once_for_all(tmp_path: Path) -> None:
     ).to_csv(path, index=False)
     tables = {1: first.drop(columns="contamination"), 2: week(2).drop(columns="contamination")}
     options = OPTIONS | {"draws": 100, "tune": 100}
-    fits = fit_many(tables, None, MODEL, covariates=path, contamination_scale="percent", **options)  # type: ignore[arg-type]
+    with drawn_from_prior():
+        fits = fit_many(
+            tables,  # type: ignore[arg-type]
+            None,
+            MODEL,
+            covariates=path,
+            contamination_scale="percent",
+            **options,
+        )
+        own = bayescontam.fit(first, MODEL, **options)
     assert list(fits) == ["1", "2"]
-    own = bayescontam.fit(first, MODEL, **options)
     assert fits["1"].record["data"]["hash"] == own.record["data"]["hash"]
     assert "overfitting_direct" in set(fits["2"].estimands()["quantity"])
 
@@ -215,7 +225,8 @@ def test_a_folder_of_fits_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         if name in stop:
             raise KeyboardInterrupt
         fitted.append(name)
-        return original(table, *_, **options)
+        with drawn_from_prior():
+            return original(table, *_, **options)
 
     original = fit_many.__globals__["fit"]
     monkeypatch.setitem(fit_many.__globals__, "fit", stopping)

@@ -11,6 +11,7 @@ from bayescontam.inference.result import Fit
 from bayescontam.specs.registry import load_model
 from bayescontam.updating.update import differing_tables, join, raw_scores, update
 from tests.support.given_fits import changed, counts_spec, counts_table, given_fit, rough_fit
+from tests.support.made_fit import drawn_from_prior
 from tests.support.simulated_responses import simulate
 
 NEW = counts_table([(33, 40)], "N")
@@ -62,7 +63,8 @@ def test_the_observed_score_comes_along(fit):
 def test_a_joint_fit_is_a_fit_like_any_other(tmp_path):
     frame = simulate(11, models=4, benchmarks=1, items=60).responses
     few = {"draws": 150, "tune": 150, "chains": 2, "seed": 3}
-    old = bayescontam.fit(frame[frame["model"] != "model-3"], "hierarchical", **few)
+    with drawn_from_prior():
+        old = bayescontam.fit(frame[frame["model"] != "model-3"], "hierarchical", **few)
     joint = join(old, frame, seed=3, command="a command")  # with rows of models of the fit
     whole = bayescontam.fit(frame, "hierarchical", **few)
     keys = ["model", "benchmark", "quantity"]
