@@ -17,7 +17,7 @@ from bayescontam.model.priors import SMALLEST
 from bayescontam.model.transforms import DataInformedTransform
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.support.model_points import coordinates, prior_point
+from tests.support.model_points import PLAIN, coordinates, prior_point
 from tests.support.simulated_responses import simulate
 
 FULL = {"models": 3, "benchmarks": 3, "items": 5, "trials": 3}
@@ -118,7 +118,7 @@ def test_log_density_is_that_of_the_mathematics(name, seed):
     expected += integrated.sum()
 
     ip, jacobian = coordinates(b.model, point)
-    density = float(b.model.compile_logp(jacobian=True, mode="FAST_COMPILE")(ip))
+    density = float(b.model.compile_logp(jacobian=True, mode=PLAIN)(ip))
     # The integral over a response's own effect is interpolated, to 0.0002 each.
     assert density - jacobian == pytest.approx(expected, abs=2e-4 * len(d))
 
@@ -127,9 +127,9 @@ def test_a_bend_needs_no_contaminations_that_differ():
     """Nothing is reported of it then, and slopes have their prior."""
     frame = simulate(3, **FULL).responses.assign(contamination=0.25)
     model = build(load_model("monotone"), Responses.from_frame(frame)).model
-    start, fast = model.initial_point(), {"mode": "FAST_COMPILE"}
-    assert np.isfinite(model.compile_logp(**fast)(start))
-    assert np.isfinite(model.compile_dlogp(**fast)(start)).all()
+    start = model.initial_point()
+    assert np.isfinite(model.compile_logp(mode=PLAIN)(start))
+    assert np.isfinite(model.compile_dlogp(mode=PLAIN)(start)).all()
 
 
 def centred(design, values):
@@ -194,7 +194,7 @@ def test_guessing_floor_enters_the_density():
     guess = np.where(d.benchmark == 0, 0.25, 0.0)
     expected = stats.binom(d.n_trials, guess + (1 - guess) * expit(eta)).logpmf(d.n_correct).sum()
     values, _ = coordinates(b.model, point)
-    density = b.model.compile_logp(vars=b.model.observed_RVs, jacobian=False, mode="FAST_COMPILE")
+    density = b.model.compile_logp(vars=b.model.observed_RVs, jacobian=False, mode=PLAIN)
     observed = density(values)
     assert float(observed) == pytest.approx(expected, rel=1e-9)
 

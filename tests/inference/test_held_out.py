@@ -10,6 +10,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.model.build import BuiltModel, build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model
+from tests.support.model_points import PLAIN
 from tests.support.simulated_responses import simulate
 
 ROWS = np.array([0, 3, *range(20, 40), 55, 111])
@@ -44,7 +45,7 @@ def some_point(model: BuiltModel) -> dict[str, np.ndarray]:
 
 
 def log_density(model: BuiltModel) -> float:
-    fn = model.model.compile_logp(mode="FAST_COMPILE")
+    fn = model.model.compile_logp(mode=PLAIN)
     return float(fn(some_point(model)))
 
 
@@ -68,7 +69,7 @@ def test_the_likelihood_is_that_of_the_other_responses(trials: int) -> None:
     wanted = [model.model[name] for name in names]
     graphs = model.model.replace_rvs_by_values(wanted)
     value = model.model.logp(vars=[model.model["n_correct"]])
-    fn = model.model.compile_fn([value, *graphs], mode="FAST_COMPILE")
+    fn = model.model.compile_fn([value, *graphs], mode=PLAIN)
     log_likelihood, *effects = fn(some_point(model))
     theta, beta, delta = effects[:3]
     d = design.contamination

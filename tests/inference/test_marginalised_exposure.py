@@ -27,7 +27,7 @@ from tests.support.marginal_likelihoods import (
     built_of,
     doses,
     draws_of,
-    log_integral,
+    log_integrals,
     log_odds,
     spec_of,
     table,
@@ -79,37 +79,46 @@ def built_case(case: str) -> tuple[pd.DataFrame, BuiltModel]:
     return frame, built_of(spec_of(name, **changed), frame)
 
 
-def chances(built: BuiltModel, frame: pd.DataFrame, item: int, values: Values) -> np.ndarray:
-    """Return log probabilities of an item's contaminations, from its columns."""
+def chances(built: BuiltModel, frame: pd.DataFrame, values: Values) -> np.ndarray:
+    """Return log probabilities of items' contaminations, dims (item, node), from their columns."""
     exposure = built.design.exposure
     assert exposure is not None
     if built.spec.contamination.exposure == "noisy":
-        return exposure.log_weights[item]
-    p = exposure.mean[[item]]
-    if "p_shift" not in values or p[0] in (0, 1):
-        with np.errstate(divide="ignore"):
-            return np.log(np.r_[1 - p, p])
-    rows = frame[frame["item"] == built.design.items[item]]
-    location, scale = logit_normal(p, rows["p_duplicate_sd"].to_numpy()[:1])
-    logit = location + scale * values["p_shift"][built.design.benchmark_of_item[item]]
-    return log_expit(np.r_[-logit, logit])
+        return exposure.log_weights
+    p = exposure.mean
+    with np.errstate(divide="ignore"):
+        found = np.log(np.stack([1 - p, p], axis=1))
+    if "p_shift" in values:
+        unsure = (p > 0) & (p < 1)
+        sd = frame.groupby("item")["p_duplicate_sd"].first()[list(built.design.items)]
+        location, scale = logit_normal(p[unsure], sd.to_numpy()[unsure])
+        logit = location + scale * values["p_shift"][built.design.benchmark_of_item[unsure]]
+        found[unsure] = log_expit(np.stack([-logit, logit], axis=1))
+    return found
 
 
-def at_nodes(built: BuiltModel, item: int, whole: pd.DataFrame) -> list[pd.DataFrame]:
-    """Return the rows of an item at each value that its contamination may have."""
-    rows = whole[whole["item"] == built.design.items[item]]
-    nodes = built.design.exposure.nodes[item]
-    return [rows.assign(dose=rows["dose"] + node - rows["contamination"]) for node in nodes]
+def at_nodes(built: BuiltModel, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return rows at each value that their item's contamination may have, and which of all it is.
+
+    Rows of one value of one item follow each other; values are numbered item by item.
+    """
+    whole, nodes = doses(frame, built.spec), built.design.exposure.nodes
+    item = pd.Index(built.design.items).get_indexer(whole["item"])
+    row, node = (each.ravel() for each in np.indices((len(whole), nodes.shape[1])))
+    of = item[row] * nodes.shape[1] + node
+    order = np.argsort(of, kind="stable")
+    rows = whole.iloc[row[order]]
+    moved = nodes.ravel()[of[order]] - rows["contamination"]
+    return rows.assign(dose=rows["dose"] + moved), of[order]
 
 
-def log_density(frame: pd.DataFrame, built: BuiltModel, values: Values) -> float:
+def log_density(
+    built: BuiltModel, frame: pd.DataFrame, rows: tuple[pd.DataFrame, np.ndarray], values: Values
+) -> float:
     """Return the log density of all answers, item by item and value by value."""
-    whole, total = doses(frame, built.spec), 0.0
-    for item in range(len(built.design.items)):
-        log_p = chances(built, frame, item, values)
-        each = [log_integral(r, values, built) for r in at_nodes(built, item, whole)]
-        total += float(logsumexp(np.array(each) + log_p))
-    return total
+    log_p = chances(built, frame, values)
+    each = log_integrals(*rows, values, built).reshape(log_p.shape)
+    return float(logsumexp(each + log_p, axis=1).sum())
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -118,9 +127,10 @@ def test_log_density_is_that_of_integrals_and_sums_over_each_item(case):
     compiled = PointwiseModel(built)
     assert "delta" in built.terms
     assert "delta" not in built.model.named_vars
+    rows = at_nodes(built, frame)
     for seed in range(2):
         values, logp = compiled.at(compiled.point(seed))
-        assert logp == pytest.approx(log_density(frame, built, values), abs=2e-5)
+        assert logp == pytest.approx(log_density(built, frame, rows, values), abs=2e-5)
 
 
 def parameters(built: BuiltModel, count: int) -> Draws:
@@ -146,17 +156,14 @@ def test_difficulty_and_contamination_are_drawn_from_their_joint_distribution(ca
     drawn = draw_difficulties(drawn, built.lattice, np.random.default_rng(1))
     drawn, _ = draw_contamination(drawn, built, np.random.default_rng(2))
     z = difficulty(drawn, built.lattice) / one.sigma_delta[0][built.design.benchmark_of_item]
-    values, whole = all_values(one, built), doses(frame, built.spec)
+    values, (rows, of) = all_values(one, built), at_nodes(built, frame)
+    log_p = chances(built, frame, values)
     for item in [0, 1, *range(2, len(built.design.items), 6)]:
-        density = []
-        for rows, log_p in zip(
-            at_nodes(built, item, whole), chances(built, frame, item, values), strict=True
-        ):
-            p = logistic(log_odds(rows, values, built, GRID))
-            k, n = (rows[name].to_numpy()[:, None] for name in ("n_correct", "n_trials"))
-            answers = stats.binom.pmf(k, n, p).prod(axis=0)
-            density.append(np.exp(log_p) * stats.norm.pdf(GRID) * answers)
-        joint = np.stack(density)
+        own = rows[of // log_p.shape[1] == item]
+        p = logistic(log_odds(own, values, built, GRID))
+        k, n = (own[name].to_numpy()[:, None] for name in ("n_correct", "n_trials"))
+        answers = stats.binom.pmf(k, n, p).reshape(log_p.shape[1], -1, len(GRID)).prod(axis=1)
+        joint = np.exp(log_p[item])[:, None] * stats.norm.pdf(GRID) * answers
         cumulative = np.cumsum(joint.sum(axis=0))
         found = stats.kstest(z[:, item], lambda x, c=cumulative: np.interp(x, GRID, c / c[-1]))
         assert found.pvalue > 1e-5, (item, found)
@@ -165,9 +172,9 @@ def test_difficulty_and_contamination_are_drawn_from_their_joint_distribution(ca
         assert (np.abs(seen - share) <= 4.5 * np.sqrt(share * (1 - share) / count) + 1e-3).all()
         # Together: the mean difficulty at each value of the contamination.
         at = share > 0.02
-        own = [z[drawn.node[:, item] == k, item] for k in np.flatnonzero(at)]
+        found = [z[drawn.node[:, item] == k, item] for k in np.flatnonzero(at)]
         expected = (joint[at] @ GRID) / joint[at].sum(axis=1)
-        for values_at, mean in zip(own, expected, strict=True):
+        for values_at, mean in zip(found, expected, strict=True):
             error = values_at.std() / np.sqrt(len(values_at))
             assert values_at.mean() == pytest.approx(mean, abs=4.5 * error)
 
@@ -195,14 +202,14 @@ def test_the_check_finds_no_error(case):
 def test_the_check_finds_errors_as_large_as_they_are(monkeypatch):
     monkeypatch.setattr(marginal.make_lattice, "__defaults__", (3,))
     frame, built = built_case("noisy")
-    compiled = PointwiseModel(built)
+    compiled, rows = PointwiseModel(built), at_nodes(built, frame)
     stated, found = [], []
     for seed in range(4):
         values, logp = compiled.at(compiled.point(seed))
         given = {n: values[n].reshape(1, -1) for n in ("theta", "beta", "sigma_delta", "psi")}
         draw = Draws(delta=None, eta=None, sigma_eps=None, **given)
         stated += list(integration_errors(draw, built.lattice, np.random.default_rng(1)))
-        found.append(logp - log_density(frame, built, values))
+        found.append(logp - log_density(built, frame, rows, values))
     assert np.abs(found).max() > 2e-4
     np.testing.assert_allclose(stated, found, atol=3e-5)
 
@@ -215,7 +222,8 @@ def test_the_joint_likelihood_of_leave_one_out_is_that_of_sums(case):
     found = leave_one_out(draws, built, np.random.default_rng(4))["log_likelihood"].to_numpy()
     k, n = frame["n_correct"], frame["n_trials"]
     constant = np.log(special.comb(n, k)).sum()
-    expected = [log_density(frame, built, all_values(draws, built, d)) for d in range(30)]
+    rows = at_nodes(built, frame)
+    expected = [log_density(built, frame, rows, all_values(draws, built, d)) for d in range(30)]
     np.testing.assert_allclose(found + constant, expected, atol=1e-4)
 
 

@@ -17,6 +17,7 @@ from bayescontam.inference.predictive import prior_draws
 from bayescontam.model.build import build
 from bayescontam.model.terms import benchmarks_with_two_models
 from bayescontam.specs.registry import load_model
+from tests.support.model_points import PLAIN
 
 
 def table(
@@ -56,13 +57,12 @@ def test_the_density_is_that_of_the_formulas(name: str) -> None:
     rng = np.random.default_rng(4)
     point = {k: v + rng.normal(0, 0.5, np.shape(v)) for k, v in model.initial_point().items()}
     wanted = ["theta", "delta", "zeta", "xi", "sigma_zeta", "sigma_xi"]
-    fast = {"mode": "FAST_COMPILE"}
     logp = [
         model.logp(vars=model.observed_RVs),
         model.logp(vars=[model["zeta"], model["xi_level"]], jacobian=False),
     ]
     named = model.replace_rvs_by_values([model[name] for name in wanted])
-    *values, observed, effects = model.compile_fn([*named, *logp], **fast)(point)
+    *values, observed, effects = model.compile_fn([*named, *logp], mode=PLAIN)(point)
     theta, delta, zeta, xi, sigma_zeta, sigma_xi = values
     frame, design = table(), built.design
     eta = []

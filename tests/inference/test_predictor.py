@@ -17,6 +17,7 @@ from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.predictor import contamination_shift, linear_predictor, response_slopes
 from bayescontam.specs.model import ModelSpec
 from tests.support.every_term import EVERYTHING, ON_ACCURACY, table
+from tests.support.model_points import PLAIN
 
 
 def built(text: str = EVERYTHING, frame: pd.DataFrame | None = None) -> BuiltModel:
@@ -133,7 +134,7 @@ def test_the_density_of_abilities_sampled_at_their_rate_is_that_of_their_prior()
     sampled = ("theta_level", "log_alpha_pair", "n_correct")
     densities = [model.logp(vars=[model[n]], jacobian=False, sum=False)[0] for n in sampled]
     values = model.replace_rvs_by_values([model[n] for n in names])
-    found = model.compile_fn([*values, *densities], mode="FAST_COMPILE")(point)
+    found = model.compile_fn([*values, *densities], mode=PLAIN)(point)
     at = dict(zip(names, found, strict=False))
     of_theta, of_rate, of_answers = found[len(names) :]
     assert np.ptp(at["alpha_pair"]) > 0.05
