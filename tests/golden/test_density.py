@@ -4,6 +4,7 @@ The points are drawn in the unconstrained space, in the order of the parameters'
 """
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
-from pytensor.compile.mode import Mode
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.math import Dot
@@ -21,11 +21,10 @@ from bayescontam.specs.registry import shipped_models
 from tests.golden.expected import check_numbers
 from tests.golden.stored import changed_spec
 from tests.golden.tables import imputed_table, table_of
+from tests.support.model_points import PLAIN
 
 DENSITIES = Path(__file__).parent / "densities"
 POINTS = 2
-PLAIN = Mode("py", None)
-"""Evaluates a graph as it stands, which takes least time where it is done twice only."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,21 @@ CASES = {name: Case(name) for name in shipped_models()} | {
 }
 
 
-def densities(model: pm.Model) -> list[dict[str, Any]]:
+@cache
+def model_of(name: str) -> tuple[pm.Model, Any]:
+    """Return the model of a case, and its log density."""
+    case = CASES[name]
+    model = bayescontam.build_model(
+        changed_spec(case.spec, case.changes), case.responses(), difficulties=case.difficulties
+    )
+    return model, model.logp()
+
+
+def densities(model: pm.Model, logp: Any) -> list[dict[str, Any]]:
     """Return the log density at some points, and its gradient by the name of the parameter."""
     parameters = sorted(model.free_RVs, key=lambda rv: str(rv.name))
     values = [model.rvs_to_values[parameter] for parameter in parameters]
-    outputs = [model.logp(), model.dlogp(vars=parameters)]
+    outputs = [logp, model.dlogp(vars=parameters)]
     evaluate = model.compile_fn(outputs, inputs=values, mode=PLAIN, point_fn=False)
     start, rng = model.initial_point(0), np.random.default_rng(1)
     found = []
@@ -91,21 +100,14 @@ def densities(model: pm.Model) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_densities_and_gradients_are_what_they_were(name: str) -> None:
-    case = CASES[name]
-    model = bayescontam.build_model(
-        changed_spec(case.spec, case.changes), case.responses(), difficulties=case.difficulties
-    )
-    check_numbers(DENSITIES / f"{name}.json", densities(model), rel=1e-9)
+    check_numbers(DENSITIES / f"{name}.json", densities(*model_of(name)), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_density_has_a_matrix_product(name: str) -> None:
     """Each layout of one takes some twenty seconds to compile; see `weighted_sums`."""
-    case = CASES[name]
-    model = bayescontam.build_model(
-        changed_spec(case.spec, case.changes), case.responses(), difficulties=case.difficulties
-    )
-    products = [each for each in ancestors([model.logp()]) if each.owner and _is_product(each)]
+    _, logp = model_of(name)
+    products = [each for each in ancestors([logp]) if each.owner and _is_product(each)]
     assert products == []
 
 
