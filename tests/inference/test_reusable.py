@@ -17,6 +17,7 @@ from bayescontam.inference.reusable import CompiledModels, counts_are_data
 from bayescontam.model.build import build, build_design
 from bayescontam.specs.registry import load_model, shipped_folder
 from tests.golden.tables import imputed_table, table_of
+from tests.support.model_points import PLAIN
 from tests.support.simulated_responses import simulate
 
 SPECS = sorted(path.stem for path in shipped_folder("models").glob("*.toml"))
@@ -67,7 +68,7 @@ def others(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def height(model: pm.Model, points: list[dict[str, Any]]) -> np.ndarray:
     """Return the log density at some points, up to a constant: that of counts is left out."""
-    density = model.compile_logp(mode="FAST_COMPILE")
+    density = model.compile_logp(mode=PLAIN)
     found = np.array([float(density(point)) for point in points])
     return found - found[0]
 
