@@ -8,6 +8,7 @@ fit would (``benchmarks/test_first_fit.py``).
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pytensor.compile import mode as modes
 from pytensor.graph.basic import Constant, clone_get_equiv
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import graph_inputs
+from pytensor.link.numba.dispatch.basic import numba_njit
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import TensorType
@@ -32,8 +34,12 @@ class WithConstants:
         self.function, self.constants = function, constants
 
     def __call__(self, *given: Any) -> Any:
-        """Call the function as if the constants were part of it."""
-        return self.function(*given, *self.constants)
+        """Call the function from Python, for which it is compiled once more."""
+        return self._from_python(*given, *self.constants)
+
+    @cached_property
+    def _from_python(self) -> Any:
+        return numba_njit(self.function.py_func, final_function=True)
 
 
 class _Linker(NumbaLinker):
@@ -57,8 +63,9 @@ class _Linker(NumbaLinker):
         return super().fgraph_convert(graph, **given), [_value(each) for each in constants]
 
     def jit_compile(self, converted: Any) -> WithConstants:
-        function, constants = converted
-        return WithConstants(super().jit_compile(function), constants)
+        (function, key), constants = converted
+        # Not for Python: what unpacks a hundred constants takes numba seconds to compile.
+        return WithConstants(numba_njit(function.py_func, cache=key is not None), constants)
 
 
 def _value(constant: Any) -> np.ndarray | np.generic:

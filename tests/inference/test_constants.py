@@ -1,5 +1,7 @@
 """What numba compiled for one table serves others of its form, with their own numbers."""
 
+import gc
+import weakref
 from typing import Any
 
 import numba
@@ -54,6 +56,31 @@ def test_a_table_of_another_size_finds_what_was_compiled(functions: list[WithCon
         keys = {CACHED_SRC_FUNCTIONS[each.function.py_func] for each in (first, second)}
         assert len(keys) == 1
         assert [*map(numba.typeof, first.constants)] == [*map(numba.typeof, second.constants)]
+
+
+def test_constants_live_as_long_as_what_is_given_to_the_sampler(
+    functions: list[WithConstants],
+) -> None:
+    """Compiled code knows their addresses alone."""
+    call = compile_model(model(*SIZES[0])).compiled_logp_func
+    constants = functions[0].constants
+    alive = [weakref.ref(each) for each in constants if isinstance(each, np.ndarray)]
+    functions.clear()
+    del constants
+    gc.collect()
+    assert alive
+    assert all(each() is not None for each in alive)
+    assert call.address
+
+
+def test_python_can_call_them_too() -> None:
+    made = model(*SIZES[0])
+    compiled = compile_model(made)
+    x = np.linspace(-0.5, 0.5, compiled.n_dim)
+    found = compiled.logp_func(x)
+    _, value, slopes = density_of(compiled)(x)
+    assert found[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[1], slopes, rtol=1e-12)
 
 
 def test_each_table_has_its_own_density() -> None:

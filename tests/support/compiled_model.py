@@ -33,14 +33,16 @@ class Compiled:
 
 def density_of(compiled: Any) -> Callable[[np.ndarray], tuple[int, float, np.ndarray]]:
     """Return what calls a compiled model: its status, log density and gradient at a point."""
-    call, data = compiled.compiled_logp_func.ctypes, compiled.user_data.ctypes.data
+    function, data = compiled.compiled_logp_func, compiled.user_data
+    call = function.ctypes
     gradient, density = np.empty(compiled.n_dim), np.empty(1)
 
     def at(x: np.ndarray) -> tuple[int, float, np.ndarray]:
         pointers = [
             a.ctypes.data_as(call.argtypes[k + 1]) for k, a in enumerate((x, gradient, density))
         ]
-        status = call(len(x), *pointers, data)
+        status = call(len(x), *pointers, data.ctypes.data)
         return status, density.item(), gradient.copy()
 
+    at.function = function  # type: ignore[attr-defined]  # whose code this calls
     return at
