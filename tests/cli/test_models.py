@@ -97,8 +97,8 @@ def test_covariates_go_with_responses(run: Run, tmp_path: Path) -> None:
     done = run(*given, "--covariates", covariates, "--format", "csv")
     assert done.status == 0, done.err
     found = {row["quantity"]: row for row in csv.DictReader(io.StringIO(done.out))}
-    # Contamination does not vary: nothing is overfitted, whatever the slope.
-    assert float(found["overfitting_direct"]["q97.5"]) == 0
+    # Contamination does not vary: no overfitting can show, whatever the slope.
+    assert "overfitting_direct" not in found
     assert float(found["slope"]["q97.5"]) > 2
 
 
