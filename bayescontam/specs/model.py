@@ -314,25 +314,8 @@ class ModelSpec(WholeSpec):
     contamination: Contamination = Contamination()
     priors: Priors = Priors()
 
-    @classmethod
-    def parse(cls, text: str, name: str) -> Self:
-        """Return the model spec that is written in `text`.
-
-        Parameters
-        ----------
-        text : str
-            TOML.
-        name : str
-            Path of the file; stands in error messages, and gives the spec its name.
-
-        Raises
-        ------
-        SpecError
-            With every fault found.
-        """
-        spec = super().parse(text, name)
-        refuse_odd_keys(spec)
-        return spec
+    def _check_given(self) -> None:
+        refuse_odd_keys(self)
 
     @property
     def without_participants(self) -> str | None:
