@@ -129,7 +129,7 @@ def test_every_other_reader_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     book.save(tmp_path / "sheet.xlsx")
     zeros = xr.DataTree.from_dict({"/a": xr.Dataset({"x": ("i", np.zeros(10**5))})})
     packed = {"/a": {"x": {"zlib": True, "complevel": 9}}}
-    zeros.to_netcdf(tmp_path / "fit.nc", engine="h5netcdf", encoding=packed)
+    zeros.to_netcdf(tmp_path / "fit.nc", engine="netcdf4", encoding=packed)
     vectors = pa.table({"vector": pa.array([np.zeros(10**5)], pa.list_(pa.float64()))})
     pq.write_table(vectors, tmp_path / "vectors.parquet")
     (tmp_path / "spec.toml").write_text("#" * 60_000)

@@ -1,11 +1,11 @@
 """What of a fit is stored, in which groups, and how it is read back."""
 
-import io
 import json
 import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,6 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import BayescontamError, FitError
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.loo import log_likelihoods
-from bayescontam.inference.opened import opened
 from bayescontam.inference.posterior import (
     ContaminationMoments,
     Draws,
@@ -34,6 +33,8 @@ from bayescontam.inference.sensitivity import log_priors
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 
+_DAMAGED = -101
+"""What netCDF's library reports of HDF5 files that it cannot read (``NC_EHDFERR``)."""
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
 PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
@@ -123,10 +124,7 @@ class Stored:
         tree = _safe_labels(self._written(self.data))
         with atomic_path(path) as temporary:
             # By way of the memory: HDF5 on a disk that runs full breaks down with the process.
-            content = io.BytesIO()
-            tree.to_netcdf(content, engine="h5netcdf", encoding=_packed(tree))
-            with temporary.open("wb") as file, content.getbuffer() as data:
-                file.write(data)
+            temporary.write_bytes(tree.to_netcdf(engine="netcdf4", encoding=_packed(tree)))
 
     @classmethod
     def from_netcdf(cls, path: str | os.PathLike[str]) -> Self:
@@ -147,17 +145,20 @@ class Stored:
             raise FitError(f"{name}: no such file; make a {verb} with: bayescontam {verb}")
         key, version = cls._LAYOUT
         try:
-            with opened(path) as tree:
+            Bounds.current().check_file(os.path.getsize(path), name)  # noqa: PTH202, as above
+            # The library takes the names of some files for something else: a backslash, a URL.
+            content = Path(path).read_bytes()
+            with xr.open_datatree(content, engine="netcdf4") as tree:
                 Bounds.current().check_file(tree.nbytes, name)  # arrays may be packed
                 layout = _record(tree)[key]
                 known = layout == version
-                loaded = tree.load() if known else tree
-            stored = cls(cls._read(_own_labels(_in_double(loaded)))) if known else None
+                loaded = tree.map_over_datasets(_loaded) if known else None
+            stored = None if loaded is None else cls(cls._read(_own_labels(loaded)))
         except (BayescontamError, MemoryError):
             raise
         except Exception as error:
-            if "truncated file" in str(error):  # h5py has no class of its own for it
-                problem = f"is damaged: its end is missing; copy it again, or {cls._AGAIN}"
+            if isinstance(error, OSError) and error.errno == _DAMAGED:
+                problem = f"is damaged or cut off; copy it again, or {cls._AGAIN}"
             else:
                 lacks = " (it has no group 'record')" if isinstance(error, KeyError) else ""
                 problem = f"is not {cls._IS}{lacks}; give a file that 'bayescontam {verb}' wrote"
@@ -218,14 +219,11 @@ def _precision(values: xr.Variable) -> dict[str, Any]:
     return {"dtype": "float32"} if exact else {}
 
 
-def _in_double(tree: xr.DataTree) -> xr.DataTree:
-    """Return numbers of single precision in double, which they were computed in."""
-
-    def double(dataset: xr.Dataset) -> xr.Dataset:
-        single = {name: v for name, v in dataset.data_vars.items() if v.dtype == np.float32}
-        return dataset.assign({name: v.astype(np.float64) for name, v in single.items()})
-
-    return tree.map_over_datasets(double)
+def _loaded(group: xr.Dataset) -> xr.Dataset:
+    """Return a group in memory: its numbers in double precision, in which they were computed."""
+    group = group.load()  # `DataTree.load` of xarray 2026.9 leaves out what is called as a group is
+    single = {name: v for name, v in group.data_vars.items() if v.dtype == np.float32}
+    return group.assign({name: v.astype(np.float64) for name, v in single.items()})
 
 
 def unsafe_labels(coords: Mapping[str, Any]) -> dict[str, list[str]]:

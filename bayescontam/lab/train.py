@@ -447,8 +447,8 @@ def steady(device: str) -> Iterator[Any]:
     except (RuntimeError, AssertionError) as error:
         problem = f"got '{printable(device)}', which torch cannot use"
         raise UsageError(f"device: {problem}; give 'cpu', or 'cuda' with a GPU") from error
-    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    # By their modes: torch.use_deterministic_algorithms imports torch's compiler, for 2 s.
+    threads, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng([torch.device(device)] if on_gpu else []))
         if on_gpu:  # the gradients of other kernels vary
@@ -456,8 +456,8 @@ def steady(device: str) -> Iterator[Any]:
             stack.enter_context(attention.sdpa_kernel(attention.SDPBackend.MATH))
         try:
             torch.set_num_threads(1)
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            torch.set_deterministic_debug_mode("warn")
             yield torch
         finally:
             torch.set_num_threads(threads)
-            torch.use_deterministic_algorithms(strict, warn_only=warn_only)
+            torch.set_deterministic_debug_mode(mode)

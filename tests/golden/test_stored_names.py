@@ -19,7 +19,7 @@ OLD = {"genuine_ability", "overfitting", "overfitting_fraction"}
 
 def as_written(path: Path, group: str) -> xr.Dataset:
     """Return a group of a file as it is."""
-    with xr.open_datatree(path, engine="h5netcdf") as tree:
+    with xr.open_datatree(path, engine="netcdf4") as tree:
         return tree[group].to_dataset().load()
 
 

@@ -4,9 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
-import warnings
 
-import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,7 +120,7 @@ def test_missing_file_is_named():
         Fit.from_netcdf("no-such.nc")
 
 
-@pytest.mark.parametrize("content", [b"", b"not netCDF at all", b"\x89HDF\r\n\x1a\n broken"])
+@pytest.mark.parametrize("content", [b"", b"not netCDF at all", b"CDF\x01 broken"])
 def test_other_files_are_refused(content, tmp_path):
     path = tmp_path / "other.nc"
     path.write_bytes(content)
@@ -130,33 +128,28 @@ def test_other_files_are_refused(content, tmp_path):
         Fit.from_netcdf(path)
 
 
+def test_any_name_of_a_file_will_do(fit, tmp_path):
+    path = tmp_path / r"back\slash [1]#mode=zarr?x=%20.nc"
+    fit.to_netcdf(path)
+    assert Fit.from_netcdf(path).record == fit.record
+
+
 def test_other_netcdf_is_refused(tmp_path):
     path = tmp_path / "other.nc"
-    xr.Dataset({"x": ("a", [1, 2])}).to_netcdf(path, engine="h5netcdf")
+    xr.Dataset({"x": ("a", [1, 2])}).to_netcdf(path)
     lacks = r"is not a fit of bayescontam \(it has no group 'record'\); give a file that"
     with pytest.raises(FitError, match=lacks):
         Fit.from_netcdf(path)
 
 
-def test_a_file_that_is_cut_off_is_damaged(fit, tmp_path):
+@pytest.mark.parametrize("part", [0.0001, 0.5, 0.95])
+def test_a_file_that_is_cut_off_is_damaged(part, fit, tmp_path):
     path = tmp_path / "fit.nc"
     fit.to_netcdf(path)
-    path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(
-        FitError, match=r"fit.nc: is damaged: its end is missing; copy it again, or"
-    ):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    with pytest.raises(FitError, match=r"fit.nc: is damaged or cut off; copy it again, or"):
         Fit.from_netcdf(path)
-
-
-def test_other_hdf5_is_refused_without_warnings(tmp_path):
-    path = tmp_path / "other.nc"
-    with h5py.File(path, "w") as file:
-        file["x"] = [1, 2]
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        with pytest.raises(FitError, match=r"other.nc: is not a fit of bayescontam"):
-            Fit.from_netcdf(path)
-    assert not seen
 
 
 def test_other_format_is_refused(fit, tmp_path):
