@@ -17,7 +17,9 @@ from bayescontam.inference.tables import side_by_side
 from bayescontam.report.fit_page import render
 from tests.cli.conftest import Done
 from tests.support.made_fit import made_fit
-from tests.support.pages import Parsed
+from tests.support.pages import Parsed, undrawn
+
+__all__ = ["undrawn"]
 
 Run = Callable[..., Done]
 MODELS = [f"m{k}" for k in range(11)]
@@ -125,6 +127,7 @@ def test_numbers_side_by_side_are_those_of_each_summary(direct: Fit, total: Fit)
                 np.testing.assert_array_equal(found[column + end], own[of + suffix + end])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_names_the_effect_that_is_estimated(direct: Fit, total: Fit) -> None:
     page = render(direct)
     text = " ".join(Parsed(page).text.split())

@@ -8,8 +8,9 @@ import pytest
 
 from tests.cli.conftest import run, unhurried, unraisable
 from tests.golden.stored import ANSWERS, FILES, SCANS, STUDIES
+from tests.support.pages import undrawn
 
-__all__ = ["run", "stored", "there", "unhurried", "unraisable"]
+__all__ = ["run", "stored", "there", "undrawn", "unhurried", "unraisable"]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+from pytensor.gradient import grad
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.blas import BatchedDot
 from pytensor.tensor.math import Dot
@@ -81,18 +82,18 @@ def densities(model: pm.Model, logp: Any) -> list[dict[str, Any]]:
     """Return the log density at some points, and its gradient by the name of the parameter."""
     parameters = sorted(model.free_RVs, key=lambda rv: str(rv.name))
     values = [model.rvs_to_values[parameter] for parameter in parameters]
-    outputs = [logp, model.dlogp(vars=parameters)]
+    # At once: `model.dlogp` follows the graph back from the density once for each parameter.
+    outputs = [logp, *grad(logp, values)]
     evaluate = model.compile_fn(outputs, inputs=values, mode=PLAIN, point_fn=False)
     start, rng = model.initial_point(0), np.random.default_rng(1)
     found = []
     for _ in range(POINTS):
         shapes = [np.shape(start[value.name]) for value in values]
         point = [np.asarray(rng.normal(0, 0.5, shape)) for shape in shapes]
-        density, gradient = evaluate(*point)
-        ends = np.cumsum([one.size for one in point])
-        parts = np.split(np.asarray(gradient), ends[:-1])
+        density, *gradient = evaluate(*point)
         by_name = {
-            str(value.name): part.tolist() for value, part in zip(values, parts, strict=True)
+            str(value.name): np.ravel(part).tolist()
+            for value, part in zip(values, gradient, strict=True)
         }
         found.append({"log density": float(density), "gradient": by_name})
     return found

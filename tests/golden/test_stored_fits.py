@@ -110,6 +110,7 @@ def shared(found: Any, before: Any) -> Any:
     return found
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("name", ["compact", "latent_duplicate"])
 def test_a_report_is_made_of_a_stored_fit(stored: Path, tmp_path: Path, name: str) -> None:
     fit = bayescontam.Fit.from_netcdf(stored / f"{name}.nc")

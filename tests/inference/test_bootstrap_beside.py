@@ -24,7 +24,9 @@ from bayescontam.model.likelihood import logistic
 from bayescontam.report.fit_page import bootstrap_section, render, whole_tables
 from bayescontam.specs.registry import load_model
 from tests.support.made_fit import drawn_from_prior
-from tests.support.pages import Parsed
+from tests.support.pages import Parsed, undrawn
+
+__all__ = ["undrawn"]
 
 ITEMS = 30
 
@@ -117,6 +119,7 @@ def test_the_table_has_percentiles_beside_the_estimands(fit: Fit, tmp_path: Path
             assert getattr(row, f"{name}_low") == pytest.approx(wanted["ci_low"], nan_ok=True)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_shows_it_and_what_it_lacks(fit: Fit) -> None:
     page = Parsed(render(fit))
     assert any(attrs.get("id") == "bootstrap" for _, attrs in page.tags)

@@ -27,7 +27,7 @@ from tests.support.marginal_likelihoods import (
     spec_of,
     table,
 )
-from tests.support.model_points import PLAIN, coordinates
+from tests.support.model_points import PLAIN, compile_gradient, coordinates
 from tests.support.simulated_responses import logistic
 
 FEW = (0.0, 0.3, 1.0)
@@ -159,7 +159,7 @@ def test_slopes_have_the_density_of_the_mathematics(name, seed):
 @pytest.mark.parametrize("name", ["hierarchical", "monotone", "interaction", "concepts"])
 def test_gradient_is_that_of_finite_differences(name):
     model = built_of(spec_of(name), table()).model
-    logp, gradient = model.compile_logp(mode=PLAIN), model.compile_dlogp(mode=PLAIN)
+    logp, gradient = model.compile_logp(mode=PLAIN), compile_gradient(model)
     rng = np.random.default_rng(5)
     point = {k: v + rng.normal(0, 0.3, np.shape(v)) for k, v in model.initial_point().items()}
     exact = gradient(point)

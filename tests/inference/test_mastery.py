@@ -25,6 +25,9 @@ from bayescontam.report.mastery_section import mastery_picture
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
 from tests.support.made_fit import drawn_from_prior
+from tests.support.pages import undrawn
+
+__all__ = ["undrawn"]
 
 MODELS, CONCEPTS, TASKS, INPUTS = ("able", "weak"), ("above", "below"), 3, 2
 DRAWS = 400
@@ -366,6 +369,7 @@ def test_the_picture_has_a_dash_where_numbers_are_withheld_alone(
     assert [sorted(texts) for texts in drawn] == [["10", "20", "40"], ["10", "20", "40", "–"]]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_with_tables_computes_it_once(
     fit: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,13 @@
 """Points at which models are evaluated, and their coordinates."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pytensor.compile.maker import function
 from pytensor.compile.mode import Mode
+from pytensor.gradient import grad
 from pytensor.graph.replace import clone_replace
 
 PLAIN = Mode("py", None)
@@ -39,6 +42,15 @@ def coordinates(model: pm.Model, point: dict[str, np.ndarray]) -> tuple[dict, fl
 def evaluate(expressions, given):
     """Evaluate expressions with random variables replaced by numbers."""
     return function([], clone_replace(expressions, given), mode=PLAIN)()
+
+
+def compile_gradient(model: pm.Model) -> Callable[[dict[str, np.ndarray]], np.ndarray]:
+    """Return the gradient of the log density, as `pm.Model.compile_dlogp` has it but for the time.
+
+    PyMC follows the graph back from the density once for each parameter.
+    """
+    gradient = pt.concatenate([each.ravel() for each in grad(model.logp(), model.value_vars)])
+    return model.compile_fn(gradient, mode=PLAIN)
 
 
 def log_density(model: pm.Model, names: list[str], point: dict[str, np.ndarray]) -> float:
