@@ -24,6 +24,19 @@ from bayescontam.scan.sketch import BINS, bins_of
 _KEYS = ["benchmark", "item"]
 _PAIR = list(PAIR)
 BIN = 0.01  # width of the bins of cosine
+Columns = dict[str, NDArray[Any]]
+"""Columns of a table as arrays: pandas takes as long for the rows of an item as all else."""
+
+
+def columns_of(table: pd.DataFrame) -> Columns:
+    """Return the columns of a table as arrays."""
+    return {str(name): table[name].to_numpy() for name in table}
+
+
+def taken(columns: Columns, rows: Any) -> Columns:
+    """Return some rows of a table."""
+    at = np.asarray(rows, dtype=np.int64)
+    return {name: values[at] for name, values in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +96,7 @@ class Matches:
         """Judged documents: `UNIT`, ``verdict`` (position in likelihoods) and ``kind``."""
         matches = self._single(pairs)
         self._groups = matches.groupby(_KEYS, sort=False, observed=True).indices
-        self._matches = matches
+        self._matches, self._columns = matches, columns_of(matches.drop(columns="document"))
         shared = matches.assign(copies=1) if scan.by_source else matches
         self._copies = _copies(shared, scan.strata, self.sources)
         if scan.by_source:  # each is counted in the list of its own source
@@ -91,7 +104,11 @@ class Matches:
         self.likelihoods, self.counted_share = likelihoods(curve, judged, self.verdicts, draws)
         """Log likelihoods of the verdicts on each of these, if it is a duplicate, and if not; and
         what share of duplicates counts (None: all)."""
-        self._further = self._counted(pairs, matches)
+        further = self._counted(pairs, matches)
+        self._further = columns_of(
+            further[["source", "cosine", "copies", "chunk", "lead", "listed"]]
+        )
+        self._further_groups = further.groupby(_KEYS, sort=False, observed=True).indices
         searched = scan.record.get("search") or {}
         self._weight = int(searched.get("index", {}).get("weight", 1))
         self._histogram = self._coarse(_with_found(scan.histogram))
@@ -116,13 +133,13 @@ class Matches:
         documents["source"] = pd.Index(self.sources).get_indexer(pd.Index(documents["source"]))
         return documents.fillna({"verdict": -1, "kind": -1}).astype({"verdict": int, "kind": int})
 
-    def _counted(self, pairs: pd.DataFrame, documents: pd.DataFrame) -> dict[Any, pd.DataFrame]:
-        """Return the pairs of each item that the rest leaves out: documents and their chunks."""
+    def _counted(self, pairs: pd.DataFrame, documents: pd.DataFrame) -> pd.DataFrame:
+        """Return the pairs that the rest of their items leaves out: documents and their chunks."""
         sources = np.array(self.sources, dtype=object)[documents["source"]]
         known = documents[UNIT].assign(source=sources)
         counted = pairs[pairs["cosine"] >= self._floor].merge(known, on=UNIT)
         own = counted["listed"] | (counted["chunk"] == counted["lead"])
-        return dict(iter(counted[own].groupby(_KEYS, sort=False, observed=True)))
+        return counted[own].reset_index(drop=True)
 
     def _coarse(self, counts: pd.DataFrame) -> pd.DataFrame:
         """Return cosine counts at or above the floor, with the position of a coarse bin."""
@@ -150,50 +167,52 @@ class Matches:
     def __iter__(self) -> Iterator[Matched]:
         codes = {name: position for position, name in enumerate(self.benchmarks)}
         bins = self._histogram.groupby(_KEYS, sort=False, observed=True).indices
+        histogram = columns_of(self._histogram)
         for key in self._items.itertuples(index=False, name=None):
             at = np.asarray(self._groups.get(key, []), dtype=np.int64)
-            counts = self._histogram.iloc[bins.get(key, [])]
-            yield self._item(codes[key[0]], at, self._further.get(key), counts)
+            further = self._further_groups.get(key)
+            counted = None if further is None else taken(self._further, further)
+            yield self._item(codes[key[0]], at, counted, taken(histogram, bins.get(key, [])))
 
     def _item(
-        self, benchmark: int, at: IntArray, counted: pd.DataFrame | None, counts: pd.DataFrame
+        self, benchmark: int, at: IntArray, counted: Columns | None, counts: Columns
     ) -> Matched:
-        rows, copies = self._matches.iloc[at], self._copies[at]
-        judged = rows["verdict"].to_numpy() >= 0
-        verdicts = rows["verdict"].to_numpy()[judged]
+        rows, copies = taken(self._columns, at), self._copies[at]
+        judged = rows["verdict"] >= 0
+        verdicts = rows["verdict"][judged]
         called, share = self.likelihoods[:, :, verdicts], self.counted_share
         return Matched(
             benchmark,
             int(rows["listed"].sum()),
-            rows["cosine"].to_numpy(float),
-            rows["source"].to_numpy(np.int64),
+            rows["cosine"].astype(float),
+            rows["source"].astype(np.int64),
             copies,
-            float(rows["cosine"].max()) if len(rows) else 0.0,
+            float(rows["cosine"].max()) if len(at) else 0.0,
             judged,
             called,
-            rows["kind"].to_numpy(np.int64),
-            rows["place"].to_numpy(float),
+            rows["kind"].astype(np.int64),
+            rows["place"].astype(float),
             *self._rest(benchmark, rows if counted is None else counted, counts),
             self._ranked(rows),
-            rows["sign"].to_numpy(float) if "sign" in rows else None,
-            rows["share"].to_numpy(float) if "share" in rows else None,
+            rows["sign"].astype(float) if "sign" in rows else None,
+            rows["share"].astype(float) if "share" in rows else None,
             None if share is None else share[:, verdicts],
         )
 
-    def _ranked(self, rows: pd.DataFrame) -> int | None:
+    def _ranked(self, rows: Columns) -> int | None:
         """Return how many of an item's documents precede all that are not listed."""
-        if not self._by_source or rows.empty:
+        if not self._by_source or not len(rows["item"]):
             return None
-        end = self._ends.get((rows["benchmark"].iloc[0], rows["item"].iloc[0]), -1.0)
+        end = self._ends.get((rows["benchmark"][0], rows["item"][0]), -1.0)
         return int((rows["listed"] & (rows["cosine"] >= end)).sum())
 
     def _rest(
-        self, benchmark: int, rows: pd.DataFrame, counts: pd.DataFrame
+        self, benchmark: int, rows: Columns, counts: Columns
     ) -> tuple[FloatArray, IntArray, FloatArray, FloatArray, SampledCounts | None]:
         """Return occurrences outside the listed documents: by bin and source, place, sample."""
         top = 101
-        place = (_steps(rows["cosine"].to_numpy(np.float32)) // 10).clip(0, top - 1)
-        nearest = (rows["chunk"] == rows["lead"]).to_numpy()
+        place = (_steps(rows["cosine"].astype(np.float32)) // 10).clip(0, top - 1)
+        nearest = rows["chunk"] == rows["lead"]
         sample = None
         if self._by_source:
             rest = self._left_by_source(rows, place, counts)
@@ -212,20 +231,18 @@ class Matches:
         at, source = np.nonzero(rest > 0)
         return (at + 0.5) * BIN, source, rest[at, source], np.maximum(before[at], 1.0), sample
 
-    def _sampled(
-        self, counts: pd.DataFrame, rows: pd.DataFrame, place: IntArray, top: int
-    ) -> SampledCounts:
+    def _sampled(self, counts: Columns, rows: Columns, place: IntArray, top: int) -> SampledCounts:
         """Return the counts of an item, of which a part was sampled, without those of `rows`."""
-        copies = rows["copies"].to_numpy(float)
+        copies = rows["copies"].astype(float)
         # Judged texts of the tail are among the sampled, with a part of their copies.
         sampled = np.clip(np.round(copies / self._weight), 1, copies)
         listed = np.bincount(place, np.where(rows["listed"], copies, sampled), minlength=top)
-        steps = np.round(counts["cosine"].to_numpy() * 1000).astype(np.int64)
+        steps = np.round(counts["cosine"] * 1000).astype(np.int64)
         found = SampledCounts.of(
             steps.clip(0, 10 * len(listed) - 1),
-            counts["count"].to_numpy(float),
-            counts["estimated"].to_numpy(float),
-            found=int(counts["found"].max()) if len(counts) else -BINS,
+            counts["count"].astype(float),
+            counts["estimated"].astype(float),
+            found=int(counts["found"].max()) if len(steps) else -BINS,
             lowest=max(0, round(self._floor * 1000)),
             missed=self._missed,
             weight=self._weight,
@@ -233,18 +250,16 @@ class Matches:
         )
         return replace(found, fixed=np.maximum(found.fixed - listed, 0.0))
 
-    def _left_by_source(
-        self, rows: pd.DataFrame, place: IntArray, counts: pd.DataFrame
-    ) -> FloatArray:
+    def _left_by_source(self, rows: Columns, place: IntArray, counts: Columns) -> FloatArray:
         """Return the occurrences that are not listed, each source's own, dims (bin, source)."""
         names = pd.Index(self.sources)
         known, total = np.zeros((101, len(names))), np.zeros((101, len(names)))
-        of_row = pd.Index(rows["source"])
-        if not pd.api.types.is_integer_dtype(of_row):  # else positions already
-            of_row = pd.Index(names.get_indexer(of_row))
-        np.add.at(known, (place, of_row.to_numpy()), rows["copies"].to_numpy())
+        of_row = rows["source"]
+        if of_row.dtype.kind not in "iu":  # else positions already
+            of_row = names.get_indexer(pd.Index(of_row))
+        np.add.at(known, (place, of_row), rows["copies"])
         own = names.get_indexer(pd.Index(counts["source"]))
-        np.add.at(total, (counts["bin"].clip(0, 100).to_numpy(), own), counts["count"].to_numpy())
+        np.add.at(total, (counts["bin"].clip(0, 100), own), counts["count"])
         left: FloatArray = np.maximum(total - known, 0.0)
         return left
 

@@ -11,7 +11,7 @@ from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.judgements import PAIR
 from bayescontam.evidence.curve import Curve
 from bayescontam.evidence.item_exposure import ItemExposure
-from bayescontam.evidence.item_matches import Matches
+from bayescontam.evidence.item_matches import Columns, Matches, columns_of, taken
 from bayescontam.evidence.kinds import opinions
 from bayescontam.evidence.pairs import of_these_texts, scan_pairs
 from bayescontam.evidence.verdicts import UNIT, first_runs
@@ -68,7 +68,10 @@ class TailSamples:
         numbers = judged[[*_PAIR, "pair"]].drop_duplicates(_PAIR)
         rows = rows.merge(numbers, on=_PAIR, how="left").fillna({"pair": -1, "verdict": -1})
         rows = rows.astype({"pair": int, "verdict": int})
-        self._rows = rows if matches.predictor is None else matches.predictor.joined(rows)
+        if matches.predictor is not None:
+            rows = matches.predictor.joined(rows)
+        keys = pd.MultiIndex.from_frame(rows[list(UNIT)])
+        self._rows = columns_of(rows.assign(document=pd.factorize(keys)[0]))
         self._groups = rows.groupby(_KEYS, sort=False, observed=True).indices
         of_list = [*_KEYS, "source"] if scan.by_source else _KEYS
         sizes = tail.drop_duplicates(of_list).reindex(columns=[*of_list, "tail_matches"])
@@ -79,10 +82,11 @@ class TailSamples:
     def weigh(self, place: int, exposure: ItemExposure, rng: np.random.Generator) -> Tail:
         """Return the sample of the item at a place."""
         key = self._items[place]
-        rows = self._rows.iloc[self._groups.get(key, [])]
-        document, first = _documents(rows)
+        rows = taken(self._rows, self._groups.get(key, []))
+        document = pd.factorize(rows["document"])[0].astype(np.int64)
+        first = np.unique(document, return_index=True)[1]
         within = self._within(rows)  # P(a text is a duplicate, if its document holds one)
-        p = self._probability(key[0], rows.iloc[first], exposure)
+        p = self._probability(key[0], taken(rows, first), exposure)
         # A document counts once, however many of its texts were drawn.
         missed = np.ones((len(within), len(first)))
         np.multiply.at(missed.T, document, 1 - within.T)
@@ -91,11 +95,11 @@ class TailSamples:
         node, open_ = exposure.draw_effect(rng)
         holds = rng.random(missed.shape) < p[np.arange(len(p)), node]
         true = holds[:, document] & (rng.random(within.shape) < within) & open_
-        copies = rows["copies"].to_numpy(np.int64)
+        copies = rows["copies"].astype(np.int64)
         lists = [(*key, name) for name in self._lists] if self._by_source else [key]
-        own = np.ones((1, len(rows)), dtype=np.int64)
+        own = np.ones((1, len(copies)), dtype=np.int64)
         if self._by_source:
-            own = (rows["source"].to_numpy() == self._lists[:, None]).astype(np.int64)
+            own = (rows["source"] == self._lists[:, None]).astype(np.int64)
         return Tail(
             none=(exposure.closed + (exposure.weight * np.exp(log_none)).sum(axis=1))[:, None],
             item=np.full(len(lists), place),
@@ -108,38 +112,37 @@ class TailSamples:
             occurrences=(true * copies) @ own.T,
         )
 
-    def _within(self, rows: pd.DataFrame) -> FloatArray:
+    def _within(self, rows: Columns) -> FloatArray:
         """Return P(text is a duplicate | its document is one, verdicts), dims (draw, text)."""
-        share = np.repeat(self._share_further[:, None], len(rows), axis=1)
-        pair = rows["pair"].to_numpy()
+        pair = rows["pair"]
+        share = np.repeat(self._share_further[:, None], len(pair), axis=1)
         known = pair >= 0
         duplicate, other = self._called[:, :, pair[known]]
         odds = share[:, known] * duplicate
         share[:, known] = odds / (odds + (1 - share[:, known]) * other)
-        nearest: BoolArray = rows["chunk"].to_numpy() == rows["lead"].to_numpy()
-        share[:, nearest] = 1.0
+        share[:, rows["chunk"] == rows["lead"]] = 1.0
         return share
 
     def _probability(
-        self, benchmark: str, documents: pd.DataFrame, exposure: ItemExposure
+        self, benchmark: str, documents: Columns, exposure: ItemExposure
     ) -> FloatArray:
         """Return P(document holds a duplicate that counts | effect, verdicts).
 
         Dims (draw, node, document).
         """
-        cosine = documents["lead_cosine"].to_numpy(float)
+        cosine = documents["lead_cosine"].astype(float)
         source = pd.Index(self._matches.sources).get_indexer(pd.Index(documents["source"]))
         level = self._lines.log_odds(
             cosine,
             self._matches.benchmarks.index(benchmark),
             source,
-            documents["place"].to_numpy(float),
+            documents["place"].astype(float),
         )
         level = level[:, None, :] + exposure.effect[:, :, None]
         if "sign" in documents:
-            reported = (documents[name].to_numpy(float) for name in ("sign", "share"))
+            reported = (documents[name].astype(float) for name in ("sign", "share"))
             level = exposure.informed(level, cosine, *reported)
-        verdict = documents["verdict"].to_numpy()
+        verdict = documents["verdict"]
         known = verdict >= 0
         duplicate, other = self._matches.likelihoods[:, :, verdict[known]]
         level[..., known] += (duplicate - other)[:, None, :]
@@ -160,14 +163,6 @@ def join_tails(tails: list[Tail]) -> Tail:
         **{name: np.concatenate([getattr(tail, name) for tail in tails]) for name in _PARTS},
         **{name: np.concatenate([getattr(tail, name) for tail in tails], axis=1) for name in draws},
     )
-
-
-def _documents(rows: pd.DataFrame) -> tuple[IntArray, IntArray]:
-    """Return the number of each text's document, and the first text of each document."""
-    keys = pd.MultiIndex.from_frame(rows[["source", "document", "lead"]])
-    document = pd.factorize(keys)[0].astype(np.int64)
-    first = np.unique(document, return_index=True)[1]
-    return document, first
 
 
 def _called(curve: Curve, judged: pd.DataFrame, draws: int) -> FloatArray:

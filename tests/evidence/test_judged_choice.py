@@ -114,7 +114,7 @@ def test_strata_give_equal_parts(scan: Scan, many: Judgements) -> None:
 
 
 def test_without_strata_pairs_are_drawn_from_all(scan: Scan, many: Judgements) -> None:
-    drawn = [choose_judged(scan, many, count=10, seed=seed) for seed in range(130)]
+    drawn = [choose_judged(scan, many, count=20, seed=seed) for seed in range(65)]
     shares = pd.concat([one.strata for one in drawn]).groupby("kind")["chosen"].sum() / 1300
     # Standard errors are below 0.012.
     assert shares.to_numpy() == pytest.approx([0.1, 0.2, 0.1, 0.6], abs=0.05)
