@@ -197,8 +197,9 @@ def _show(fitted: "Fit", page: Path, quiet: bool) -> None:
     from bayescontam.inference.tables import headline
 
     if not quiet:
-        print_headline(headline(fitted))
-        _print(quiet, verdict_line(fitted), f"Wrote {page}.")
+        estimands = fitted.estimands()
+        print_headline(headline(fitted, estimands))
+        _print(quiet, verdict_line(fitted, estimands=estimands), f"Wrote {page}.")
 
 
 def _print(quiet: bool, *lines: str) -> None:

@@ -309,9 +309,11 @@ def _print_fit(fitted: "Fit", path: Path) -> None:
         for symbol, reason in fitted.record["left_out"]
         if symbol in _ESSENTIAL
     )
-    print_headline(headline(fitted))
+    estimands = fitted.estimands()
+    print_headline(headline(fitted, estimands))
     print_bootstrap(fitted, path)
-    print_lines([verdict_line(fitted), f"Which items: {which_items(fitted)}"])
+    verdict = verdict_line(fitted, estimands=estimands)
+    print_lines([verdict, f"Which items: {which_items(fitted)}"])
     print_checks(fitted.checks())
     print_lines([f"Seed {fitted.record['seed']}. Saved {printable(path)}."])
 

@@ -388,7 +388,8 @@ def summary(
         if "estimands_by_concept" in fit.data:
             print_table(by_concept(fit, table))
         print_bootstrap(fit, path, level)
-        print_lines([verdict_line(fit, level), f"Which items: {which_items(fit, level)}"])
+        which = which_items(fit, level)
+        print_lines([verdict_line(fit, level, table), f"Which items: {which}"])
 
 
 def _side_by_side(

@@ -70,12 +70,16 @@ _Unit = Literal["model", "score"]
 """What the rows of a table are called."""
 
 
-def verdict_line(fit: Fit, level: float | None = None) -> str:
+def verdict_line(
+    fit: Fit, level: float | None = None, estimands: pd.DataFrame | None = None
+) -> str:
     """Return in a few sentences whether the checks hold, and what the fit shows.
 
-    `level` is that of the intervals in them; default: the fit's.
+    `level` is that of the intervals in them; default: the fit's. `estimands` are those of that
+    level; default: they are summarised anew.
     """
-    found = finding(headline(fit, fit.estimands(level)), fit.smallest_effect)
+    estimands = fit.estimands(level) if estimands is None else estimands
+    found = finding(headline(fit, estimands), fit.smallest_effect)
     return " ".join(
         [f"{checks_sentence(fit.checks())}.", *found, *level_of_verdicts({"": fit}, level)]
     )
