@@ -1,7 +1,9 @@
 """A scan made from random vectors, with hostile names and texts, whose cosines are all known."""
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +64,15 @@ class MadeScan:
 
 
 def make_scan() -> MadeScan:
-    """Make the scan; the same each time."""
+    """Return the scan, with tables of its own that may be changed."""
+    made = _made()
+    names = ("matches", "tail", "histogram", "strata", "items", "texts", "cosines")
+    own = {name: getattr(made, name).copy() for name in names}
+    return replace(made, record=deepcopy(made.record), **own)
+
+
+@cache
+def _made() -> MadeScan:
     rng = np.random.default_rng(7)
     texts = [" ".join(rng.choice(_WORDS, 40)) for _ in range(ITEMS)]
     vectors = _unit(rng.normal(size=(ITEMS, 24)) + 0.5)
