@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats.psense import psense
+from arviz_stats.base.array import array_stats
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -29,6 +29,8 @@ STEPS = np.array([*(-step for step in reversed(_STEPS)), 0.0, *_STEPS])
 FEWEST = 200
 """Independent draws that both ends of an interval must be worth. An end is then known to about a
 fifth of the posterior standard deviation."""
+_POWERS = 0.99, 1.01
+"""Powers of a density between which sensitivity is measured: those of ArviZ."""
 _WORDS = ("negative", "uncertain", "positive")
 _ENDS = ("", "_low", "_high")
 _KEYS = ("changed", "model", "benchmark")
@@ -97,24 +99,31 @@ def _log_density(prior: Prior | Beta | Dirichlet, values: FloatArray) -> FloatAr
 def power_scaling(estimands: xr.Dataset, prior: FloatArray, likelihood: FloatArray) -> xr.Dataset:
     """Return the power-scaling sensitivity of each estimand (doi:10.1007/s11222-023-10366-5)."""
     result = xr.Dataset(coords={"model": estimands["model"], "benchmark": estimands["benchmark"]})
-    dims = ("chain", "draw", "part")
-    joint = {
-        "prior": xr.Dataset({"joint": (dims[:2], prior[None])}),
-        "likelihood": xr.Dataset({"joint": (dims, likelihood[None, :, None])}),
-    }
+    weights = {"prior": _scaled_weights(prior), "likelihood": _scaled_weights(likelihood)}
     for name in (name for name in estimands.data_vars if name != "rank"):
         cells = estimands[name].to_numpy()
-        shape, cells = cells.shape[2:], cells.reshape(prior.size, -1)
+        shape, cells = cells.shape[2:], cells.reshape(prior.size, -1).T
         # A constant cannot move; NaN says so, where ArviZ would divide by zero.
-        moving = np.ptp(cells, axis=0) > 0
-        draws = xr.Dataset({"x": (("chain", "draw", "cell"), cells[None][..., moving])})
-        for kind, density in joint.items():
+        moving = np.ptp(cells, axis=1) > 0
+        for kind, ends in weights.items():
             change = np.full(len(moving), np.nan)
             if moving.any():
-                tree = xr.DataTree.from_dict({"posterior": draws, f"log_{kind}": density})
-                change[moving] = psense(tree, group=kind)["x"].to_numpy()
+                known = cells[moving]
+                low, high = (np.broadcast_to(weight, known.shape) for weight in ends)
+                change[moving] = array_stats.power_scale_sense(
+                    known, low, high, *_POWERS, chain_axis=None
+                )
             result[f"{name}_{kind}"] = (("model", "benchmark"), change.reshape(shape))
     return result
+
+
+def _scaled_weights(density: FloatArray) -> list[FloatArray]:
+    """Return smoothed weights of draws, (draw,), under a weaker and a stronger log density.
+
+    ArviZ's `psense` works them out again for every estimand.
+    """
+    found = (np.exp(array_stats.power_scale_lw(density, power)) for power in _POWERS)
+    return [weights / weights.sum() for weights in found]
 
 
 def prior_locations(prior: Located) -> FloatArray:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from arviz_stats.psense import psense
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference.sensitivity import log_prior, power_scaling
@@ -44,3 +45,22 @@ def test_a_posterior_that_the_prior_decides_is_sensitive_to_it():
         found[name] = [float(result[f"accuracy_{k}"].squeeze()) for k in ("prior", "likelihood")]
     assert found["prior"][0] > 0.05 > found["prior"][1]
     assert found["data"][1] > 0.05 > found["data"][0]
+
+
+def test_sensitivities_are_those_of_arviz():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(1, 300, 2, 2))
+    x[..., 0, 0] = 0.5
+    cells = xr.DataArray(
+        x, {"model": ["a", "b"], "benchmark": ["c", "d"]}, ("chain", "draw", "model", "benchmark")
+    )
+    prior, likelihood = -0.5 * x[0, :, 1, 1] ** 2, -2 * (x[0, :, 0, 1] - 1) ** 2
+    own = power_scaling(xr.Dataset({"slope": cells, "accuracy": cells**2}), prior, likelihood)
+    assert np.isnan(own["slope_prior"][0, 0])
+    for name, values in (("slope", x), ("accuracy", x**2)):
+        draws = xr.Dataset({"x": (("chain", "draw", "cell"), values.reshape(1, 300, 4)[..., 1:])})
+        for kind, density in (("prior", prior), ("likelihood", likelihood)):
+            joint = xr.Dataset({"joint": (("chain", "draw", "part"), density[None, :, None])})
+            tree = xr.DataTree.from_dict({"posterior": draws, f"log_{kind}": joint})
+            expected = psense(tree, group=kind)["x"]
+            np.testing.assert_allclose(own[f"{name}_{kind}"].to_numpy().ravel()[1:], expected)
