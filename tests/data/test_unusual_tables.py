@@ -11,6 +11,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference.findings import verdict_line
 from bayescontam.inference.tables import headline
 from bayescontam.model.auto import compose_spec, constant_contamination
+from tests.support.made_fit import drawn_as
 
 pytestmark = pytest.mark.slow
 QUICK = {"draws": 400, "tune": 400, "chains": 2, "seed": 1}
@@ -43,12 +44,18 @@ def test_a_model_that_solved_nothing_has_nothing_shown():
     assert known["own_information"].loc["m1"].item() < 1 < known["own_information"].loc["m0"].item()
 
 
-@pytest.mark.parametrize("reference", ["min_observed", "zero"])
-def test_constant_contamination_claims_no_clean_score(reference):
+@pytest.fixture(scope="module")
+def constant() -> bayescontam.Fit:
+    """Fit three models on items that are all contaminated."""
     rng = np.random.default_rng(2)
-    frame = table((rng.random((3, 60)) < 0.5) * 1.0, np.ones(60))
-    assert "does not vary" in constant_contamination(Responses.from_frame(frame))[0]
-    fit = bayescontam.fit(frame, reference=reference, **QUICK)
+    return bayescontam.fit(table((rng.random((3, 60)) < 0.5) * 1.0, np.ones(60)), **QUICK)
+
+
+@pytest.mark.parametrize("reference", ["min_observed", "zero"])
+def test_constant_contamination_claims_no_clean_score(constant, reference):
+    assert "does not vary" in constant_contamination(constant.responses())[0]
+    with drawn_as(constant):
+        fit = bayescontam.fit(constant.responses(), reference=reference, **QUICK)
     rows = headline(fit)
     assert set(rows["overfitting_direct_verdict"]) == {"no variation"}
     assert "For all 3 models all items have the same contamination" in verdict_line(fit)

@@ -12,6 +12,7 @@ import xarray as xr
 
 from bayescontam.data.responses import Responses
 from bayescontam.evidence import curve as curves
+from bayescontam.inference import crossval
 from bayescontam.inference import pipeline as fitting
 from bayescontam.inference.checks import Check, Outcome
 from bayescontam.inference.predictive import prior_draws
@@ -48,20 +49,32 @@ def made_fit(
 
 @contextmanager
 def drawn_from_prior() -> Iterator[None]:
-    """Let fits, and curves, take draws of the prior for those of a sampler.
+    """Let fits, those of folds, and curves take draws of the prior for those of a sampler.
 
     That one must compile for seconds.
     """
 
-    def sample(built: BuiltModel, sampling: Sampling, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+    def sample(
+        built: BuiltModel, sampling: Sampling, *_: Any, **__: Any
+    ) -> tuple[xr.Dataset, xr.Dataset]:
         shape = sampling.chains, sampling.draws
         _, known = prior_draws(built, shape[0] * shape[1], np.random.default_rng(2))
         return in_chains(known, shape), _stats(shape)
 
     with (
         mock.patch.object(fitting, "sample", sample),
+        mock.patch.object(crossval, "sample", sample),
         mock.patch.object(curves, "sample_model", from_prior),
     ):
+        yield
+
+
+@contextmanager
+def drawn_as(fit: Fit) -> Iterator[None]:
+    """Let fits of one table by one model take the draws of `fit`: they differ in what follows."""
+    names = [name for name in fit.joint_posterior() if name != "eta"]
+    drawn = fit.joint_posterior()[names], fit.data["sample_stats"].to_dataset()
+    with mock.patch.object(fitting, "sample", return_value=drawn):
         yield
 
 
