@@ -1,5 +1,6 @@
 """Priors that are drawn all at once are those that PyMC draws one after another."""
 
+import tracemalloc
 from unittest import mock
 
 import numpy as np
@@ -14,6 +15,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.inference import predictive, prior_sampling
 from bayescontam.inference.prior_sampling import sample_by_pymc, sample_prior
 from bayescontam.model.build import build
+from bayescontam.model.products import weighted_sums
 from bayescontam.specs.registry import load_model, shipped_models
 from tests.golden.tables import imputed_table, table_of
 
@@ -139,3 +141,18 @@ def test_effects_of_very_many_responses_are_drawn_one_after_another(
         draws, _ = predictive.prior_draws(built, 5, np.random.default_rng(1))
         assert len(draws) == 5
     assert drawn == ["sample_prior", "sample_by_pymc"]
+
+
+def test_sums_by_a_large_matrix_are_products_that_need_no_memory() -> None:
+    """One value for each draw, row and column would be 4 GB."""
+    weights = np.random.default_rng(1).normal(size=(500, 500))
+    with pm.Model() as model:
+        x = pm.Normal("x", shape=500)
+        pm.Deterministic("sums", weighted_sums(weights, x))
+    tracemalloc.start()
+    found = sample_prior(model, ["x", "sums"], 2000, np.random.default_rng(1))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    expected = found["x"].to_numpy() @ weights.T
+    np.testing.assert_allclose(found["sums"], expected, rtol=1e-9, atol=1e-9)
+    assert most < 200e6
