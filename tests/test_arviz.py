@@ -17,6 +17,7 @@ from bayescontam import Fit, FitError, UsageError
 from bayescontam.inference import stored as compact
 from bayescontam.report.fit_page import render
 from tests.support.made_fit import drawn_from_prior
+from tests.support.pages import undrawn as undrawn
 
 pytestmark = [
     pytest.mark.slow,
@@ -246,6 +247,7 @@ class TestAfterLoading:
         raw = new["n_correct"].sum() / new["n_trials"].sum()
         assert table_.loc["accuracy", "mean"] == pytest.approx(raw, abs=0.12)
 
+    @pytest.mark.usefixtures("undrawn")  # pictures are of the groups, which are the same above
     def test_reports_are_the_same(self, fits, loaded):
         assert render(fits["repeated"]) == render(loaded["repeated"])
 

@@ -6,17 +6,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 import xarray as xr
 from scipy.special import expit
 from scipy.stats import lognorm, norm
 
 from bayescontam.errors import FitError, UsageError
+from bayescontam.evidence import curve as curves
 from bayescontam.evidence.curve import Curve, fit_judged_curve
 from bayescontam.inference.checks import Outcome
 from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_curve
+from tests.support.made_curve import from_prior
 from tests.support.made_evidence import JUDGED, judged, line, make_curve, make_draws
+from tests.support.model_points import PLAIN
 
 SPEC = load_curve("monotone")
 NAMES = {"benchmarks": ("quiz", "exam"), "sources": ("web", "books")}
@@ -216,15 +220,26 @@ def test_what_made_the_verdicts_is_found(judged_curve: Curve) -> None:
     assert "Judgements" not in outcomes
 
 
-@pytest.mark.slow
-def test_order_and_second_runs_do_not_count(judged_curve: Curve) -> None:
-    frame = simulated(120)
+def test_order_and_second_runs_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models of both tables are one, and what follows from the same draws is too."""
+    densities: list[float] = []
+
+    def sample(model: pm.Model, *_: Any) -> Any:
+        rng, start = np.random.default_rng(1), model.initial_point(1)
+        point = {name: rng.normal(0, 0.5, np.shape(value)) for name, value in start.items()}
+        densities.append(float(model.compile_logp(mode=PLAIN)(point)))
+        return from_prior(model)
+
+    monkeypatch.setattr(curves, "sample_model", sample)
+    frame = simulated(40)
+    first = fitted(frame)
     turned = frame.sample(frac=1, random_state=1)
     again = turned[turned["judge"] == "llm:m"].assign(judge="llm:m#2", is_duplicate=1)
     unjudged = turned.head(9).assign(judge="Bo", is_duplicate=pd.NA)
     whole = pd.concat([turned, again, unjudged]).astype({"is_duplicate": "Int8"})
     other = fitted(whole)
-    pd.testing.assert_frame_equal(other.summary(), judged_curve.summary())
+    assert densities[0] == pytest.approx(densities[1], rel=1e-12)
+    pd.testing.assert_frame_equal(other.summary(), first.summary())
     assert other.judges == ("Ada", "llm:m")
 
 

@@ -25,7 +25,7 @@ def figures(fit: bayescontam.Fit, model: str) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def musr():
-    return bayescontam.fit(shared("musr_finetuning.csv"), "hierarchical", seed=1)
+    return bayescontam.fit(shared("musr_finetuning.csv"), "hierarchical", seed=1, draws="auto")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Responses whose contamination is hidden, simulated without the package's own code."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,10 +56,10 @@ def simulated(seed: int, kind: str, trials: int = 1, items: int = 150) -> World:
     return World(table, truth)
 
 
-def assert_recovered(world: World, spec: str) -> None:
-    """Check that a fit at default settings is sound and holds most of the truth."""
+def assert_recovered(world: World, spec: str, **options: Any) -> None:
+    """Check that a fit, by default of default settings, is sound and holds most of the truth."""
     held = []
-    fit = bayescontam.fit(world.table, spec, seed=0)
+    fit = bayescontam.fit(world.table, spec, seed=0, **options)
     assert [c.name for c in fit.checks() if c.outcome.value == "failed"] == []
     rows = fit.estimands().set_index(["quantity", "model", "benchmark"])
     for quantity, truth in world.truth.items():
