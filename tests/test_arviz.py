@@ -16,7 +16,7 @@ import bayescontam
 from bayescontam import Fit, FitError, UsageError
 from bayescontam.inference import stored as compact
 from bayescontam.report.fit_page import render
-from tests.support.made_fit import drawn_from_prior
+from tests.support.made_fit import drawn_as, drawn_from_prior
 from tests.support.pages import undrawn as undrawn
 
 pytestmark = [
@@ -59,7 +59,8 @@ def fits() -> dict[str, Fit]:
     """Hold a fit of each kind; of the second, not all draws are stored."""
     with pytest.MonkeyPatch.context() as patch:
         small = bayescontam.fit(old(1), "hierarchical", **SAMPLER)
-        whole = bayescontam.fit(old(1), "hierarchical", difficulties="marginalised", **SAMPLER)
+        with drawn_as(small):  # of one posterior, whichever way it was sampled
+            whole = bayescontam.fit(old(1), "hierarchical", difficulties="marginalised", **SAMPLER)
         patch.setattr(compact, "RESPONSE_NUMBERS", 150 * 200)
         patch.setattr(compact, "PARAMETER_NUMBERS", 0)
         patch.setattr(compact, "LEAST_PARAMETER_DRAWS", 400)

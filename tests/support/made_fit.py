@@ -72,9 +72,12 @@ def drawn_from_prior() -> Iterator[None]:
 @contextmanager
 def drawn_as(fit: Fit) -> Iterator[None]:
     """Let fits of one table by one model take the draws of `fit`: they differ in what follows."""
-    names = [name for name in fit.joint_posterior() if name != "eta"]
-    drawn = fit.joint_posterior()[names], fit.data["sample_stats"].to_dataset()
-    with mock.patch.object(fitting, "sample", return_value=drawn):
+    posterior, stats = fit.joint_posterior(), fit.data["sample_stats"].to_dataset()
+
+    def sample(built: BuiltModel, *_: Any) -> tuple[xr.Dataset, xr.Dataset]:
+        return posterior[[name for name in posterior if name in built.model.named_vars]], stats
+
+    with mock.patch.object(fitting, "sample", sample):
         yield
 
 
