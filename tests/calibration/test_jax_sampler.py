@@ -23,7 +23,7 @@ from bayescontam.model.build import build, build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.support.model_points import PLAIN
+from tests.support.model_points import PLAIN, compile_gradient
 from tests.support.small_studies import planned
 
 jax = pytest.importorskip("jax")
@@ -51,9 +51,8 @@ def test_the_density_is_that_of_the_pymc_model_of_the_table() -> None:
     expected, rng = build_design(spec, designs[0]).model, np.random.default_rng(1)
     start = expected.initial_point(1)
     points = [{k: rng.normal(0, 0.5, np.shape(v)) for k, v in start.items()} for _ in range(3)]
-    outputs = [expected.logp(), expected.dlogp()]
-    density = expected.compile_fn(outputs, mode=PLAIN)
-    heights, slopes = map(np.array, zip(*(density(point) for point in points), strict=True))
+    density, gradient = expected.compile_logp(mode=PLAIN), compile_gradient(expected)
+    heights, slopes = (np.array([each(point) for point in points]) for each in (density, gradient))
     values = one.data()
     vectors = Vectors(other.model, list(values))
     order = [value.name for value in expected.value_vars]
