@@ -39,7 +39,8 @@ import time
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from itertools import chain
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, Pipe, wait
@@ -53,6 +54,8 @@ from bayescontam.errors import BayescontamError, TaskError, UsageError
 
 _TRIES = 3
 """How often a task may be sent while workers are lost over it."""
+_OTHER_TASKS = b""
+"""Announces to a process what does the tasks that follow: no pickled task is empty."""
 # Sums depend on how they are split over threads, and libraries split them over all cores
 # that they see. With one thread a task gives the same bits beside one worker or fifty,
 # and workers do not compete for the cores. The libraries read this when they are loaded.
@@ -76,16 +79,17 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
-def ray_cluster(
+def shared_workers(
     engine: Literal["local", "ray"], address: str | None = None, jobs: int | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Keep one connection to Ray for several calls of `run_tasks`, which take seconds to connect.
+    """Let several calls of `run_tasks` share what takes seconds to start.
 
-    Options that these would refuse are refused at once.
+    That is the connection to Ray, or the processes on this machine: what they have imported and
+    cached is there for the next call. Options that these would refuse are refused at once.
     """
     _check(engine, jobs, address, gpus=0)
     if engine == "local":
-        return contextlib.nullcontext()
+        return _spare_processes()
     return _cluster(require("ray", "ray"), address, jobs)
 
 
@@ -264,9 +268,8 @@ class _Process(SpawnProcess):
     for how long it has.
     """
 
-    def __init__(self, worker: Worker, pipe: Connection) -> None:
+    def __init__(self, pipe: Connection) -> None:
         super().__init__()
-        self._worker = worker
         self._pipe = pipe
 
     def start(self) -> None:
@@ -280,7 +283,11 @@ class _Process(SpawnProcess):
         try:
             signal.signal(signal.SIGTERM, _leave)
             while True:
-                self._pipe.send_bytes(self._worker.perform(self._pipe.recv_bytes()))
+                task = self._pipe.recv_bytes()
+                if task == _OTHER_TASKS:
+                    worker = Worker(self._pipe.recv_bytes())
+                else:
+                    self._pipe.send_bytes(worker.perform(task))
         except (EOFError, OSError):
             pass  # the pipe is closed: there is no more to do
         except KeyboardInterrupt:
@@ -291,13 +298,23 @@ class _Process(SpawnProcess):
 class _WorkerHandle:
     """A process, and this end of the pipe to it."""
 
-    def __init__(self, make_worker: bytes) -> None:
+    def __init__(self) -> None:
         self.pipe, theirs = Pipe()
-        self.process = _Process(Worker(make_worker), theirs)
+        self.process = _Process(theirs)
         # Also when the program ends on an error while this is in use: exit waits for processes.
         self.kill = weakref.finalize(self, _kill, self.process)
         self.process.start()
         theirs.close()  # the only copy is over there, so that the pipe ends with the process
+
+    def prepare(self, make_worker: bytes) -> Self:
+        """Have the tasks that follow done by another function."""
+        self.send(_OTHER_TASKS)
+        self.send(make_worker)
+        return self
+
+    def send(self, message: bytes) -> None:
+        with contextlib.suppress(OSError):  # it is dead, which shows when it should answer
+            self.pipe.send_bytes(message)
 
     def end(self, patience: float) -> int | None:
         """Wait for the process, `patience` seconds at most, and return its exit code."""
@@ -314,13 +331,15 @@ class _Processes:
     def __init__(self, make_worker: bytes, size: int) -> None:
         self.size = size
         self._make_worker = make_worker
-        self._hands = {_WorkerHandle(make_worker) for _ in range(size)}
-        self._idle = list(self._hands)
+        self._spare = _SPARE.get()
+        spare = self._spare or []
+        there = [spare.pop() for _ in range(min(size, len(spare)))]
+        self._hands = {*there, *(_WorkerHandle() for _ in range(size - len(there)))}
+        self._idle = [hand.prepare(make_worker) for hand in self._hands]
 
     def send(self, task: bytes) -> _WorkerHandle:
         hand = self._idle.pop()
-        with contextlib.suppress(OSError):  # it is dead, which shows when it should answer
-            hand.pipe.send_bytes(task)
+        hand.send(task)
         return hand
 
     def ready(self, sent: Iterable[_WorkerHandle]) -> list[_WorkerHandle]:
@@ -338,7 +357,7 @@ class _Processes:
     def _replace(self, hand: _WorkerHandle) -> int | None:
         exitcode = hand.end(patience=1)
         self._hands.remove(hand)
-        self._idle.append(_WorkerHandle(self._make_worker))
+        self._idle.append(_WorkerHandle().prepare(self._make_worker))
         self._hands.add(self._idle[-1])
         return exitcode
 
@@ -346,14 +365,41 @@ class _Processes:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for hand in self._hands:
-            if kind is not None:
+        if kind is None and self._spare is not None:
+            self._spare.extend(self._hands)
+            return
+        if kind is not None:
+            for hand in self._hands:
                 hand.process.terminate()
-            hand.pipe.close()
         # Compiled code does not hear that it is to terminate: it is killed.
-        until = time.monotonic() + (10 if kind is None else 2)
-        for hand in self._hands:
-            hand.end(patience=max(0.0, until - time.monotonic()))
+        _end(self._hands, patience=10 if kind is None else 2)
+
+
+_SPARE: ContextVar[list[_WorkerHandle] | None] = ContextVar("spare", default=None)
+"""Processes without tasks that the next call may have; None where calls share nothing."""
+
+
+@contextlib.contextmanager
+def _spare_processes() -> Iterator[None]:
+    """Let calls on this machine leave their processes to the next one inside the block."""
+    if _SPARE.get() is not None:
+        yield
+        return
+    spare: list[_WorkerHandle] = []
+    token = _SPARE.set(spare)
+    try:
+        yield
+    finally:
+        _SPARE.reset(token)
+        _end(spare, patience=10)
+
+
+def _end(hands: Collection[_WorkerHandle], patience: float) -> None:
+    for hand in hands:
+        hand.pipe.close()
+    until = time.monotonic() + patience
+    for hand in hands:
+        hand.end(patience=max(0.0, until - time.monotonic()))
 
 
 def _kill(process: _Process) -> None:

@@ -43,7 +43,7 @@ from bayescontam.inference.bootstrap import QUANTITIES, resample
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.summary import convergence
-from bayescontam.parallel import ray_cluster, run_tasks
+from bayescontam.parallel import run_tasks, shared_workers
 from bayescontam.specs.registry import load_study, shipped_folder
 from bayescontam.specs.study import Estimator, SamplingSpec, StudySpec
 
@@ -197,7 +197,7 @@ def run_study(
         return f"{counts[storage.FAILED]:,} failed, {counts[storage.RERUN]:,} run longer"
 
     # What does not work is reported before anything is made.
-    with ray_cluster(engine, address, jobs), claimed:
+    with shared_workers(engine, address, jobs), claimed:
         (folder / storage.SHARDS).mkdir(exist_ok=True)
         tasks = storage.tasks_of(plan, count, storage.done_keys(folder))
         record = storage.start_record(folder, plan, count, command)

@@ -28,7 +28,7 @@ from bayescontam._runs import claimed_folder, read_json, remove_files, write_jso
 from bayescontam._text import printable
 from bayescontam._types import FloatArray
 from bayescontam.errors import BayescontamError, DataError, Fault, UsageError
-from bayescontam.parallel import ray_cluster
+from bayescontam.parallel import shared_workers
 from bayescontam.scan.chunking import token_counter
 from bayescontam.scan.dropping import FILES, RESULT, DropStage, NearTexts
 from bayescontam.scan.embedder_record import embedder_differences
@@ -278,7 +278,7 @@ def write_clean_corpus(
             " or under two paths, and would be one file; scan and write the sources one by one"
         )
     with claimed_folder(part, "run", "clean corpus", lambda: (part / WORK).is_dir()):
-        with on_disk(part), ray_cluster(execution.engine, execution.address, execution.jobs):
+        with on_disk(part), shared_workers(execution.engine, execution.address, execution.jobs):
             folder, record, dropped = _clean(scan, corpus, limits, part, execution.on_device())
         result = folder / RESULT
         with on_disk(out):

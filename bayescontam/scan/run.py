@@ -17,7 +17,7 @@ from bayescontam._progress import write_line
 from bayescontam._runs import claimed_folder, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.errors import DataError, Fault, UsageError
-from bayescontam.parallel import ray_cluster
+from bayescontam.parallel import shared_workers
 from bayescontam.scan.chunking import ChunkedDocuments, TextShard, chunk_documents
 from bayescontam.scan.distinct import check_distinct, check_sources
 from bayescontam.scan.documents import sample_documents
@@ -161,7 +161,7 @@ def run_scan(
         if done != corpus.key or not stored:
             if not replace:
                 _refuse_other(folder, done, corpus.key)
-            with ray_cluster(engine, address, jobs):
+            with shared_workers(engine, address, jobs):
                 found, record = _search(corpus, folder, execution.on_device(), keep_vectors)
             # The mark of a finished scan goes before its tables are replaced one by one.
             (folder / RECORD).unlink(missing_ok=True)

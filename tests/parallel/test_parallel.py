@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bayescontam.errors import DataError, MissingExtraError, TaskError, UsageError
-from bayescontam.parallel import run_tasks, usable_cores
+from bayescontam.parallel import run_tasks, shared_workers, usable_cores
 from tests.support import workers
 from tests.support.processes import noted, running, wait_for
 from tests.support.ray_cluster import cluster
@@ -200,6 +200,38 @@ def test_closing_early_kills_what_runs(run: Callable[..., Any], tmp_path: Path) 
     results.close()
     assert multiprocessing.active_children() == []
     assert wait_for(lambda: not any(map(running, noted(tmp_path))))
+
+
+def test_calls_share_processes_that_have_no_task(tmp_path: Path) -> None:
+    noting, mortal = (functools.partial(f, tmp_path) for f in (workers.noting, workers.mortal))
+    tasks = {str(number): 0.05 for number in range(6)}
+    with shared_workers("local"):
+        assert multiprocessing.active_children() == []
+        first = {pid for _, pid in run_tasks(noting, {"a": 0.0}, jobs=2)}
+        both = {pid for _, pid in run_tasks(noting, tasks, jobs=2)}
+        assert first < both
+        with shared_workers("local"):
+            # Other tasks come to the same processes, and one that is lost is replaced.
+            assert dict(run_tasks(workers.squares, {"a": 7, "b": 8}, jobs=2)) == {"a": 49, "b": 64}
+            assert dict(run_tasks(mortal, {"k": ("k", 1)}, jobs=2)) == {"k": "k"}
+        left = {process.pid for process in multiprocessing.active_children()}
+        assert len(left & both) == 1
+        assert {pid for _, pid in run_tasks(noting, tasks, jobs=2)} == left
+        with pytest.raises(TaskError, match="ValueError"):
+            list(run_tasks(workers.failing, {"fine": "", "k": "value", "later": ""}, jobs=2))
+        # Those of a call that failed may be at work still.
+        assert multiprocessing.active_children() == []
+    assert multiprocessing.active_children() == []
+
+
+def test_processes_that_died_between_two_calls_are_replaced() -> None:
+    with shared_workers("local"):
+        assert len(list(run_tasks(workers.squares, NUMBERS, jobs=2))) == len(NUMBERS)
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join()
+        assert sorted(run_tasks(workers.squares, NUMBERS, jobs=2)) == sorted(SQUARES.items())
+    assert multiprocessing.active_children() == []
 
 
 def test_closing_while_large_results_are_on_their_way() -> None:
