@@ -28,6 +28,7 @@ from bayescontam.lab.mix import make_mixes
 from bayescontam.lab.training_runs import train_lab
 from bayescontam.model.auto import compose_spec
 from bayescontam.model.design import make_design
+from bayescontam.parallel import shared_workers
 from bayescontam.specs.lab import LabSpec
 from tests.support.forks import Forks, forking
 from tests.support.processes import running
@@ -181,8 +182,11 @@ def test_a_fit_takes_checkpoints_for_a_walk_along_each_run(checkpointed_lab: Pat
 
 
 @pytest.mark.slow
-def test_workers_find_what_one_process_does(answered_lab: Path, lab: Path) -> None:
-    answer_lab(lab, jobs=2)
+def test_workers_train_and_find_what_one_process_does(answered_lab: Path, lab: Path) -> None:
+    shutil.rmtree(lab / "models")
+    with shared_workers("local"):  # they would take seconds to import the same once more
+        train_lab(lab, jobs=2)
+        answer_lab(lab, jobs=2)
     assert content(lab) == content(answered_lab)
 
 
@@ -212,7 +216,8 @@ def test_answers_of_another_training_are_not_used(answered_lab: Path, tmp_path: 
 
 PROGRAM = """
 import sys
-from transformers import LlamaForCausalLM  # once: that takes seconds
+import pyarrow.dataset  # all of these once: they take seconds
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 from bayescontam.lab.answering import answer_lab
 
 def run():

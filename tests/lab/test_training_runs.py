@@ -62,9 +62,9 @@ def untrained(mixed: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(mixed: Path) -> Path:
-    """Return the folder of the smallest lab, trained by two processes; not to be written to."""
+    """Return the folder of the smallest lab, trained in this process; not to be written to."""
     folder = Path(shutil.copytree(mixed, mixed.parent / "trained"))
-    train_lab(folder, jobs=2)
+    train_lab(folder, jobs=1)
     return folder
 
 
@@ -128,7 +128,7 @@ def test_twins_have_one_seed_and_one_start(lab: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from transformers import AutoModelForCausalLM, LlamaForCausalLM  # once: that takes seconds
+from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedTokenizerFast  # once
 from bayescontam.lab.training_runs import train_lab
 
 def run(event, end):
