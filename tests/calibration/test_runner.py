@@ -18,14 +18,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayescontam.calibration import runner as running
+from bayescontam.calibration import runner
 from bayescontam.calibration.results import StudyResults
 from bayescontam.calibration.runner import ReplicateRunner, run_study
 from bayescontam.calibration.storage import PATIENCE, Shards, StudyTask, audits, read_rows, tasks_of
 from bayescontam.errors import SpecError, TaskError, UsageError
+from bayescontam.parallel import shared_workers
 from bayescontam.specs.study import StudySpec
+from tests.support.forks import forking
+from tests.support.processes import running
+from tests.support.ray_cluster import cluster
 from tests.support.small_studies import BOOTSTRAP, SINGLE, planned
 from tests.support.workers import actors
+
+__all__ = ["cluster"]
 
 STUDY = StudySpec.parse(BOOTSTRAP, "small.toml")
 
@@ -43,6 +49,13 @@ def rows(folder: Path, study: StudySpec = STUDY, **options: object) -> pd.DataFr
 def whole(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     """Return the rows of an uninterrupted run in one process."""
     return rows(tmp_path_factory.mktemp("runs") / "whole", jobs=1)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[None]:
+    """Let runs share their workers: otherwise those of each import for seconds."""
+    with shared_workers("local"):
+        yield
 
 
 def shards(folder: Path) -> dict[str, int]:
@@ -68,31 +81,16 @@ def test_larger_shards_change_nothing(whole: pd.DataFrame, tmp_path: Path, block
     assert len(shards(tmp_path / "out")) == {1: 24, 5: 6}[block]
 
 
-def test_compiled_fits_are_the_same_from_one_worker_and_two(tmp_path: Path) -> None:
-    """Each worker compiles for itself; audits come from the other engine."""
-    study = StudySpec.parse(AUDITED, "small.toml")
-    one = rows(tmp_path / "one", study, jobs=1)
-    assert 0 < one["audit"].sum() < len(one) / 2
-    assert set(one.loc[one["audit"], "engine"]) == {"pymc"}
-    assert rows(tmp_path / "two", study, jobs=2, block=1).equals(one)
-    compared = audits(one)
-    assert compared["fits"][0] == one.loc[one["audit"], "replicate"].nunique()
-    assert compared["far"][0] == 0
-    assert 0.3 < compared["rms"][0] < 2
-    record = json.loads((tmp_path / "two" / "study.json").read_text())
-    assert record["audits"][0]["engines"] == "nutpie, pymc"
-    assert sum(record["fits"].values()) == 12
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "engine"),
     [("jax", "local"), pytest.param("nutpie", "ray", marks=pytest.mark.ray)],
 )
 def test_other_engines_and_workers_give_the_same_compiled_fits(
-    tmp_path: Path, sampler: str, engine: str
+    request: pytest.FixtureRequest, tmp_path: Path, sampler: str, engine: str
 ) -> None:
     pytest.importorskip("blackjax" if sampler == "jax" else "ray")
+    request.getfixturevalue("processes" if engine == "local" else "cluster")
     sampling = f'sampling = {{ engine = "{sampler}",'
     text = AUDITED if sampler == "jax" else SINGLE
     study = StudySpec.parse(text.replace("sampling = {", sampling), "small.toml")
@@ -102,7 +100,8 @@ def test_other_engines_and_workers_give_the_same_compiled_fits(
         assert (row["engines"], row["far"]) == ("jax, pymc", 0)
         assert 0.3 < row["rms"] < 2
     assert one["audit"].any() == (sampler == "jax")
-    assert rows(tmp_path / "two", study, jobs=2, block=1, engine=engine).equals(one)
+    first = one[one["replicate"] < 4].reset_index(drop=True)
+    assert rows(tmp_path / "two", study, jobs=2, block=1, replicates=4, engine=engine).equals(first)
 
 
 def test_more_replicates_leave_the_first_alone(whole: pd.DataFrame, tmp_path: Path) -> None:
@@ -133,70 +132,69 @@ def test_a_missing_shard_alone_is_made_anew(whole: pd.DataFrame, tmp_path: Path)
 
 
 RUN = """
-import sys
+import os, sys
 from bayescontam.calibration.runner import run_study
-run_study(sys.argv[1], sys.argv[2], replicates=40, block=4, jobs=int(sys.argv[3]))
+
+def run(replicates, block, jobs):
+    os.setpgid(0, 0)  # a group of its own, to be killed with its workers
+    numbers = {"replicates": int(replicates), "block": int(block), "jobs": int(jobs)}
+    run_study(sys.argv[1], sys.argv[2], **numbers)
 """
-"""A run of 80 replicates in 20 shards, to be killed; three kills leave some of it to do."""
-
-
-def start(folder: Path, study: Path, jobs: int) -> subprocess.Popen[bytes]:
-    """Start a run in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(study), str(folder), str(jobs)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork and SIGKILL")
 def test_a_run_that_is_killed_three_times_ends_with_the_same_rows(tmp_path: Path) -> None:
-    """The main process at random moments, once with its workers, and once before any row."""
+    """At random moments, and once before any row."""
     path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(1)
     path.write_text(BOOTSTRAP)
-    for turn in range(3):
-        together = turn == 2
-        before = len(shards(out))
-        process = start(out, path, jobs=2 if together else 1)
-        wanted = before + (turn > 0) * rng.randint(1, 2)
-        while process.poll() is None and (len(shards(out)) < wanted or not out.exists()):
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.05))
-        assert process.poll() is None, "it ended before it could be killed"
-        if together:
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-        process.communicate(timeout=60)
-        assert turn == 0 or len(shards(out)) > before
-    finished = run_study(path, out, replicates=40, jobs=1)
+    with forking(RUN, str(path), str(out)) as run:
+        for turn in range(3):
+            before = len(shards(out))
+            child, wanted = run.start("24", "2", "1"), before + (turn > 0) * rng.randint(1, 2)
+            while running(child) and (len(shards(out)) < wanted or not out.exists()):
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.05))
+            os.killpg(child, signal.SIGKILL)
+            assert run.ended() == -signal.SIGKILL, "it ended before it could be killed"
+            assert turn == 0 or len(shards(out)) > before
+    finished = run_study(path, out, replicates=24, jobs=1)
     assert len(finished.record["runs"]) >= 2
     assert list(out.rglob("*.part")) == []
-    wanted_rows = rows(tmp_path / "whole", replicates=40, jobs=1)
+    wanted_rows = rows(tmp_path / "whole", replicates=24, jobs=1)
     assert finished.rows().drop(columns="seconds").equals(wanted_rows)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_compiled_fits_that_are_killed_at_any_moment_end_with_the_same_rows(tmp_path: Path) -> None:
-    """Also while they import, compile and sample, with rows that are not written yet."""
+@pytest.mark.skipif(sys.platform != "linux", reason="needs fork and SIGKILL")
+def test_compiled_fits_of_killed_workers_and_of_one_process_are_the_same(tmp_path: Path) -> None:
+    """Each worker compiles for itself; audits come from the other engine.
+
+    Workers are killed with their run, while they import or compile and among their fits.
+    """
     path, out, rng = tmp_path / "small.toml", tmp_path / "killed", random.Random(2)
-    path.write_text(SINGLE)
-    killed = 0
-    for latest in (3, 6, 10):
-        process = start(out, path, jobs=2)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=rng.uniform(latest - 2, latest))
-        killed += process.poll() is None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=60)
-    assert killed >= 2  # a fast machine may be done by then
-    study = StudySpec.parse(SINGLE, "small.toml")
-    finished = rows(out, study, replicates=40, jobs=2)
-    assert finished.equals(rows(tmp_path / "whole", study, replicates=40, jobs=1))
+    path.write_text(AUDITED)
+    with forking(RUN, str(path), str(out)) as run:
+        for wanted in (0, 6):
+            child = run.start("12", "1", "2")
+            while running(child) and len(shards(out)) < wanted:
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.05) if wanted else rng.uniform(1, 4))
+            os.killpg(child, signal.SIGKILL)
+            assert run.ended() == -signal.SIGKILL, "it ended before it could be killed"
+    assert 6 <= len(shards(out)) < 12
+    study = StudySpec.parse(AUDITED, "small.toml")
+    one = rows(tmp_path / "whole", study, jobs=1)
+    assert rows(out, study, jobs=1).equals(one)
+    assert 0 < one["audit"].sum() < len(one) / 2
+    assert set(one.loc[one["audit"], "engine"]) == {"pymc"}
+    compared = audits(one)
+    assert compared["fits"][0] == one.loc[one["audit"], "replicate"].nunique()
+    assert compared["far"][0] == 0
+    assert 0.3 < compared["rms"][0] < 2
+    record = json.loads((out / "study.json").read_text())
+    assert record["audits"][0]["engines"] == "nutpie, pymc"
+    assert sum(record["fits"].values()) == 12
 
 
 TERMINATED = """
@@ -235,10 +233,10 @@ def test_a_run_that_is_terminated_writes_what_is_finished(tmp_path: Path) -> Non
 
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
 def test_a_killed_worker_of_ray_changes_nothing(
     whole: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("ray")
     add, taken, killed = Shards.add, 0, 0
 
     def killing(self: Shards, task: StudyTask, own: pd.DataFrame) -> None:
@@ -254,6 +252,7 @@ def test_a_killed_worker_of_ray_changes_nothing(
     assert (taken, killed) == (24, 2)
 
 
+@pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 def test_two_workers_one_of_which_is_killed_change_nothing(
     whole: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -455,7 +454,7 @@ def test_progress_moves_with_every_replicate(
     def bar(*given: object) -> Iterator[Callable[[float], None]]:
         yield moves.setdefault(given[:4], []).append
 
-    monkeypatch.setattr(running, "progress_bar", bar)
+    monkeypatch.setattr(runner, "progress_bar", bar)
     run_study(STUDY, tmp_path / "out", jobs=1, progress=True)
     assert moves == {
         (True, "checking", 2, "cells"): [1] * 2,
