@@ -35,6 +35,8 @@ from bayescontam.model.design import Design
 
 _DAMAGED = -101
 """What netCDF's library reports of HDF5 files that it cannot read (``NC_EHDFERR``)."""
+_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+"""Beginning of HDF5 files."""
 _LONG = 1_000
 """Numbers of an array from which packing it is worth the time."""
 PARAMETER_NUMBERS, LEAST_PARAMETER_DRAWS = 10_000_000, 400
@@ -157,7 +159,12 @@ class Stored:
         except (BayescontamError, MemoryError):
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno == _DAMAGED:
+            if (
+                isinstance(error, OSError)
+                and error.errno == _DAMAGED
+                # Once it has read a file, the library reports other formats so, too.
+                and content.startswith(_SIGNATURE)
+            ):
                 problem = f"is damaged or cut off; copy it again, or {cls._AGAIN}"
             else:
                 lacks = " (it has no group 'record')" if isinstance(error, KeyError) else ""
