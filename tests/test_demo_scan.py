@@ -26,7 +26,10 @@ from bayescontam.scan.synthetic import (
     simulated_judgements,
     simulated_responses,
 )
+from tests.support.figures import undrawn
 from tests.support.made_fit import drawn_from_prior
+
+__all__ = ["undrawn"]
 
 ITEMS = 600
 
@@ -183,6 +186,7 @@ def test_a_scan_that_is_not_wanted_any_more_ends(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_from_a_corpus_to_a_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

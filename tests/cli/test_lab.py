@@ -50,6 +50,7 @@ def next_of(done: Done) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("undrawn")
 def test_from_a_spec_to_the_page_by_the_commands_that_each_names(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered_lab: Path
 ) -> None:

@@ -149,6 +149,7 @@ def test_other_judgements_are_refused(run: Run, files: dict[str, Path], tmp_path
     assert "is no pair of this scan" in done.err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_scan_is_reported_with_what_was_planted(
     run: Run, files: dict[str, Path], tmp_path: Path
 ) -> None:

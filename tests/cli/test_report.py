@@ -127,6 +127,7 @@ def test_a_curve_in_another_format_is_named_as_such(
 
 
 @pytest.mark.parametrize(("by", "groups"), [("elo", 10), ("level", 2)])
+@pytest.mark.usefixtures("undrawn")
 def test_a_scan_with_a_curve_gives_prevalence(
     run: Run, scanned: Path, curve: Path, items: Path, tmp_path: Path, by: str, groups: int
 ) -> None:
@@ -147,6 +148,7 @@ def test_a_benchmark_need_not_be_named_where_there_is_one(tmp_path: Path) -> Non
     assert read["elo"].tolist() == pytest.approx([7.0, float("nan")], nan_ok=True)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_fit_with_a_scan_gives_matched_texts(
     run: Run, made: Made, scanned: Path, curve: Path, tmp_path: Path
 ) -> None:
@@ -192,6 +194,7 @@ def test_options_that_do_not_go_together(
     refused(run("report", paths[which], *given, "--out", out), rf"^error: {message}", out)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_tables_of_a_fit_are_written_beside_its_page(run: Run, made: Made, tmp_path: Path) -> None:
     out, tables = tmp_path / "fit.html", tmp_path / "tables"
     done = run("report", made.path, "--out", out, "--tables", tables)

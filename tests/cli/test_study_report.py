@@ -24,6 +24,7 @@ def test_report_writes_tables_and_a_page_and_says_what_was_found(run: Run, tmp_p
         assert said in " ".join(done.out.split())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_tables_are_readable_in_80_columns(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,6 +47,7 @@ def test_tables_are_readable_in_80_columns(
     assert "\n'genuine_ability_direct model 2 | bench 1': Intervals too narrow, by" in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_may_lie_elsewhere(run: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", faulty(), study_text(names=("exact", "narrow")))
     page = tmp_path / "page.html"
@@ -57,6 +59,7 @@ def test_the_page_may_lie_elsewhere(run: Run, tmp_path: Path) -> None:
     assert (folder / "coverage.csv").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_strict_leaves_with_status_3_where_ranks_are_not_uniform(run: Run, tmp_path: Path) -> None:
     bad = write_run(tmp_path / "bad", faulty(), study_text(names=("exact", "narrow")))
     assert run("study", "report", bad, "--strict", "--quiet") == Done(3, "", "")
