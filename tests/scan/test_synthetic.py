@@ -262,4 +262,4 @@ def test_minilm_finds_what_was_planted_and_does_not_find_it_trivial(tmp_path: Pa
     assert found[kinds != "none"].mean() >= 0.95
     top = cosines.max(axis=1)
     beaten = top[kinds != "none"][:, None] > top[kinds == "none"]
-    assert 0.8 < beaten.mean() < 0.995
+    assert 0.8 < beaten.mean() < 0.97
