@@ -26,8 +26,8 @@ from bayescontam.scan.synthetic import (
     simulated_judgements,
     simulated_responses,
 )
-from tests.support.figures import undrawn
 from tests.support.made_fit import drawn_from_prior
+from tests.support.pages import undrawn
 
 __all__ = ["undrawn"]
 

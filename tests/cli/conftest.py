@@ -15,7 +15,7 @@ import pytest
 from bayescontam.__main__ import main
 from bayescontam.inference.result import Fit
 from tests.support.endpoints import server, short_waits
-from tests.support.figures import undrawn
+from tests.support.pages import undrawn
 
 __all__ = ["FEW_DRAWS", "NAMES", "Done", "server", "short_waits", "undrawn"]
 

@@ -17,9 +17,7 @@ from bayescontam.inference.tables import side_by_side
 from bayescontam.report.fit_page import render
 from tests.cli.conftest import Done
 from tests.support.made_fit import made_fit
-from tests.support.pages import Parsed, undrawn
-
-__all__ = ["undrawn"]
+from tests.support.pages import Parsed
 
 Run = Callable[..., Done]
 MODELS = [f"m{k}" for k in range(11)]
