@@ -1,4 +1,4 @@
-"""Known truth is recovered, with fewer draws than by default, and every check passes.
+"""Known truth is recovered, at default settings, with every check passed.
 
 With repeated trials ``test_engines`` and ``benchmarks/test_recovery.py`` show it.
 """
@@ -16,7 +16,7 @@ def simulated() -> Simulated:
 
 @pytest.fixture(scope="module")
 def fit(simulated: Simulated) -> bayescontam.Fit:
-    return bayescontam.fit(simulated.responses, seed=1, draws=1000, tune=500)
+    return bayescontam.fit(simulated.responses, seed=1)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def responses(p: np.ndarray, d: np.ndarray, seed: int, **columns: object) -> pd.
 
 
 def fitted(table: pd.DataFrame, model: str | ModelSpec) -> bayescontam.Fit:
-    fit = bayescontam.fit(table, model, seed=1, draws=500, tune=400, chains=2, reference="zero")
+    fit = bayescontam.fit(table, model, seed=1, draws=500, chains=2, reference="zero")
     assert int(fit.data["sample_stats"]["diverging"].sum()) == 0
     return fit
 
