@@ -153,6 +153,7 @@ def test_no_item_in_common_is_reported(hostile: Fit) -> None:
     assert "The scan has none of the fit's items." in text
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.browser
 def test_a_link_unfolds_the_texts(
     browser: Any, hostile: Fit, evidence: Evidence, tmp_path: Any

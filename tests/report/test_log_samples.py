@@ -94,6 +94,7 @@ def test_addresses_that_are_no_page_of_a_server_are_refused(given: str) -> None:
         LogAddress.of(given, "page.html", ["x.eval"])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_folder_is_linked_by_its_place_beside_the_page(fit: Fit, tmp_path: Path) -> None:
     folder, page = tmp_path / "the logs", tmp_path / "pages" / "report.html"
     page.parent.mkdir()

@@ -73,6 +73,7 @@ def test_the_section_counts_items_above_a_step(made: MadeScan, evidence: Evidenc
     assert section["outcome"] == "passed"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_not_listed_is_reported(made: MadeScan) -> None:
     few = made.matches[made.matches["rank"] <= 5]
     scan = MadeScan(**{**vars(made), "matches": few})
@@ -85,6 +86,7 @@ def test_what_is_not_listed_is_reported(made: MadeScan) -> None:
     assert "list more matches of each item" in reported
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_kinds_are_reported_where_judges_gave_them(made: MadeScan) -> None:
     best = made.matches[made.matches["rank"] == 1].sort_values("cosine", ascending=False)
     judged = judge(best.head(20), [1] * 20, PERSON, "exact")
@@ -164,6 +166,7 @@ def drawn(section: dict[str, Any]) -> dict[str, Picture]:
     return {picture.name: picture for picture in section["pictures"]}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_kinds_are_drawn_and_listed_by_a_column(made: MadeScan) -> None:
     best = made.matches[made.matches["rank"] == 1].sort_values("cosine", ascending=False)
     judged = judge(best.head(20), [1] * 20, PERSON, "exact")
@@ -232,6 +235,7 @@ def test_items_without_the_column_are_refused(made: MadeScan, evidence: Evidence
         prevalence_section(evidence, items.iloc[1:], "elo")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_numbers_from_a_prior_are_no_finding(made: MadeScan) -> None:
     evidence = gather(made, make_curve(BENCHMARKS, SOURCES, THRESHOLD))
     html = render_scan(made, evidence)
@@ -239,6 +243,7 @@ def test_numbers_from_a_prior_are_no_finding(made: MadeScan) -> None:
     assert "Nothing was judged: these numbers rest on a prior" in html
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("outcome", "said"),
     [
@@ -260,6 +265,7 @@ def test_the_verdict_states_the_checks_of_the_curve(
     assert section["verdict"] == plain + (said or "")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_a_curve_the_page_says_how_to_get_prevalence(made: MadeScan) -> None:
     html = render_scan(made)
     assert "bayescontam report --curve" in html

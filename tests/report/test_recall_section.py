@@ -139,6 +139,7 @@ def test_the_page_lists_the_section(html: str, scan: Scan) -> None:
     assert "#planted" not in without
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_what_was_given_is_on_the_page(scan: Scan) -> None:
     truth = truth_in(scan)
     all_planted = truth[truth["place"] != "absent"]
@@ -151,6 +152,7 @@ def test_only_what_was_given_is_on_the_page(scan: Scan) -> None:
     assert "pairs, semantic near" in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_not_stored_is_not_shown(made: MadeScan, tmp_path: Path) -> None:
     """With three stored matches of each item, of the twenty."""
     few = replace(made, matches=made.matches[made.matches["rank"] <= 3].reset_index(drop=True))
@@ -172,6 +174,7 @@ def test_what_is_not_stored_is_not_shown(made: MadeScan, tmp_path: Path) -> None
     assert "nan" not in text.lower().split()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_form_has_its_rows(scan: Scan) -> None:
     truth = truth_in(scan)
     truth["form"] = np.where(np.arange(len(truth)) % 4, "wrapped", "as made")

@@ -173,6 +173,7 @@ def test_the_page_stays_small_whatever_the_scan_holds(made: MadeScan) -> None:
     assert "350 more notes are not listed." in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_scan_of_ready_vectors_has_no_texts(made: MadeScan) -> None:
     lexical = [c for c in made.matches if str(c).startswith(("ngram", "rouge", "jaccard"))]
     bare = replace(
@@ -195,6 +196,7 @@ def test_a_scan_that_found_nothing_has_a_page(made: MadeScan) -> None:
     assert not [tag for tag, _ in page.tags if tag == "img"]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("count", [20, 21])
 def test_many_strata_are_folded(made: MadeScan, count: int) -> None:
     strata = [{"source": "s", "stratum": str(i), "documents": 1} for i in range(count)]
