@@ -20,6 +20,10 @@ ALLOWED_SKIPS = ("no shared data", "needs a GPU")
 
 matplotlib.use("Agg")  # no window opens, on a desktop either
 
+# PyTensor notes for each operation where it was made; nobody reads that of a test.
+_FLAGS = os.environ.get("PYTENSOR_FLAGS")
+os.environ["PYTENSOR_FLAGS"] = f"{_FLAGS + ',' if _FLAGS else ''}traceback__limit=0"
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has its background jobs ignore Ctrl-C, and programs that tests start inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
