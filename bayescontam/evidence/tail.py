@@ -70,7 +70,7 @@ class TailSamples:
         rows = rows.astype({"pair": int, "verdict": int})
         if matches.predictor is not None:
             rows = matches.predictor.joined(rows)
-        keys = pd.MultiIndex.from_frame(rows[list(UNIT)])
+        keys = pd.MultiIndex.from_frame(rows[UNIT])
         self._rows = columns_of(rows.assign(document=pd.factorize(keys)[0]))
         self._groups = rows.groupby(_KEYS, sort=False, observed=True).indices
         of_list = [*_KEYS, "source"] if scan.by_source else _KEYS

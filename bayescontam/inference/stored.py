@@ -167,7 +167,8 @@ class Stored:
             ):
                 problem = f"is damaged or cut off; copy it again, or {cls._AGAIN}"
             else:
-                lacks = " (it has no group 'record')" if isinstance(error, KeyError) else ""
+                unrecorded = isinstance(error, KeyError) and key not in error.args
+                lacks = " (it has no group 'record')" if unrecorded else ""
                 problem = f"is not {cls._IS}{lacks}; give a file that 'bayescontam {verb}' wrote"
             raise FitError(f"{name}: {problem}") from error
         if stored is None:

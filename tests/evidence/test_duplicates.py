@@ -16,6 +16,7 @@ from bayescontam.errors import FitError, UsageError
 from bayescontam.evidence import curve as curves
 from bayescontam.evidence.curve import Curve, fit_judged_curve
 from bayescontam.inference.checks import Outcome
+from bayescontam.inference.result import Fit
 from bayescontam.inference.sampling import Sampling
 from bayescontam.specs.registry import load_curve
 from tests.support.made_curve import from_prior
@@ -162,8 +163,10 @@ def test_what_is_no_curve_is_refused(odd: Curve, tmp_path: Path) -> None:
     with pytest.raises(FitError, match=r"cut\.nc: is damaged or cut off; copy it again"):
         Curve.from_netcdf(tmp_path / "cut.nc")
     xr.Dataset({"x": 1}).to_netcdf(tmp_path / "other.nc")
-    with pytest.raises(FitError, match=r"other\.nc: is not a curve"):
+    with pytest.raises(FitError, match=r"other\.nc: is not a curve \(it has no group 'record'\)"):
         Curve.from_netcdf(tmp_path / "other.nc")
+    with pytest.raises(FitError, match=r"curve\.nc: is not a fit of bayescontam; give a file that"):
+        Fit.from_netcdf(tmp_path / "curve.nc")
 
 
 def test_another_layout_is_refused(odd: Curve, tmp_path: Path) -> None:
