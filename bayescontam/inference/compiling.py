@@ -1,9 +1,10 @@
 """Compile PyMC models for nutpie, in less time and to faster functions than nutpie by itself."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
+from unittest.mock import patch
 
 import numba
 import numpy as np
@@ -14,6 +15,7 @@ from numba.np.numpy_support import carray
 from bayescontam._optional import arviz_without_pictures
 from bayescontam._progress import stage
 from bayescontam.inference.constants import WithConstants, constants_as_arguments
+from bayescontam.inference.linking import machine_code_of_whole_graphs
 from bayescontam.inference.vectorised import vectorised_functions
 
 with arviz_without_pictures():
@@ -38,14 +40,14 @@ def compile_model(model: pm.Model, progress: bool = False) -> compile_pymc.Compi
     take a copy into each wrapper and compile that again. A nutpie without such wrappers compiles
     in its own way.
     """
-    known = _wrappers_are_known()
-    with (
-        stage(progress, "compiling the model"),
-        _lock,
-        _copying_in_loops() if known else nullcontext(),
-        constants_as_arguments() if known and _numba_is_known() else nullcontext(),
-        vectorised_functions(),
-    ):
+    with stage(progress, "compiling the model"), _lock, ExitStack() as changed:
+        if _wrappers_are_known():
+            ours: Any = dict(zip(WRAPPERS, (_log_density, _expansion), strict=True))
+            changed.enter_context(patch.multiple(compile_pymc, **ours))
+            if _numba_is_known():
+                changed.enter_context(constants_as_arguments())
+                changed.enter_context(machine_code_of_whole_graphs())
+        changed.enter_context(vectorised_functions())
         return compile_pymc.compile_pymc_model(model)
 
 
@@ -55,18 +57,6 @@ def _wrappers_are_known() -> bool:
 
 def _numba_is_known() -> bool:
     return numba.version_info[:2] <= KNOWN_NUMBA
-
-
-@contextmanager
-def _copying_in_loops() -> Iterator[None]:
-    original = {name: getattr(compile_pymc, name) for name in WRAPPERS}
-    for name, ours in zip(WRAPPERS, (_log_density, _expansion), strict=True):
-        setattr(compile_pymc, name, ours)
-    try:
-        yield
-    finally:
-        for name, theirs in original.items():
-            setattr(compile_pymc, name, theirs)
 
 
 def _log_density(

@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 from pytensor.compile import mode as modes
+from pytensor.configdefaults import config
 from pytensor.graph.basic import Constant, clone_get_equiv
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import graph_inputs
-from pytensor.link.numba.dispatch.basic import numba_njit
+from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
+from pytensor.link.numba.dispatch.basic import numba_funcify_and_cache_key, numba_njit
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.scalar.basic import ScalarType
 from pytensor.tensor.type import TensorType
+
+from bayescontam.inference.linking import WHOLE
 
 MODE = "NUMBA"
 """The mode of PyTensor by whose name nutpie compiles."""
@@ -60,12 +64,19 @@ class _Linker(NumbaLinker):
         )
         # In the order of the original, which heeds what is computed in place.
         given |= {"order": [copies[node] for node in order], "storage_map": {}}
-        return super().fgraph_convert(graph, **given), [_value(each) for each in constants]
+        given["fgraph_name"] = WHOLE
+        return numba_funcify_and_cache_key(graph, **given), [_value(each) for each in constants]
 
     def jit_compile(self, converted: Any) -> WithConstants:
         (function, key), constants = converted
+        whole, stored = function.py_func, key is not None and config.numba__cache
+        if stored:
+            # PyTensor stores a function that calls this one: LLVM then optimises all code twice.
+            # The name of its temporary file would be part of the key.
+            whole.__code__ = whole.__code__.replace(co_filename="<string>")
+            CACHED_SRC_FUNCTIONS[whole] = f"{key}_arguments_fastmath{int(config.numba__fastmath)}"
         # Not for Python: what unpacks a hundred constants takes numba seconds to compile.
-        return WithConstants(numba_njit(function.py_func, cache=key is not None), constants)
+        return WithConstants(numba_njit(whole, cache=stored), constants)
 
 
 def _value(constant: Any) -> np.ndarray | np.generic:
