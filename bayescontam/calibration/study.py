@@ -200,7 +200,7 @@ def fixed_values(built: BuiltModel, plan: Plan, cell: Cell) -> dict[str, FloatAr
             left = "; ".join(f"{symbol}: {reason}" for symbol, reason in built.terms.left_out)
             problem = f"the model spec has no '{name}' in this design ({left or 'see its file'})"
             raise SpecError([Fault(source, problem, column=f"simulator.{key}")])
-        shape = model[name].shape.eval()
+        shape = model[name].shape.eval(mode="FAST_COMPILE")
         result[name] = np.broadcast_to(value, shape).astype(float)
     return result
 

@@ -18,6 +18,7 @@ from bayescontam.evidence.verdicts import make_verdicts
 from bayescontam.specs.curve import CurveSpec, Shape
 from bayescontam.specs.registry import load_curve
 from tests.support.made_evidence import given_verdict, judged, line, make_draws
+from tests.support.model_points import PLAIN
 
 SPEC = load_curve("monotone")
 STRAIGHT = CurveSpec(summary="straight", shape=Shape(form="logistic", item_effect=False))
@@ -306,7 +307,7 @@ def test_terms_that_nothing_can_report_are_left_out() -> None:
 
 def test_people_and_models_have_their_own_priors() -> None:
     judges = built(SPEC).model["sensitivity"].owner.inputs
-    alpha, beta = (np.asarray(x.eval()) for x in judges[-2:])
+    alpha, beta = (np.asarray(x.eval(mode=PLAIN)) for x in judges[-2:])
     np.testing.assert_allclose(alpha, [97.0, 18.0])
     np.testing.assert_allclose(beta, [3.0, 2.0])
 

@@ -17,7 +17,7 @@ from bayescontam.model.quadrature import logit_normal
 from bayescontam.model.transforms import LinearisedEstimate, rough_logits
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model
-from tests.support.model_points import coordinates, log_density, prior_point
+from tests.support.model_points import PLAIN, coordinates, log_density, prior_point
 from tests.support.simulated_responses import simulate
 
 
@@ -137,7 +137,8 @@ def test_effect_integrates_to_the_model_that_is_stated():
     eta, slope = predictor(b, point)
     d, sigma = b.design, float(point["sigma_eps"]) + SMALLEST
     unsure = np.flatnonzero(d.contamination > 0)
-    density = b.model.compile_logp(vars=[b.model["eta"], b.model["n_correct"]], jacobian=False)
+    of = [b.model["eta"], b.model["n_correct"]]
+    density = b.model.compile_logp(vars=of, jacobian=False, mode=PLAIN)
     key = b.model.rvs_to_values[b.model["eta"]].name
     # The coordinate of eta is a straight line in eta.
     zero, one = (coordinates(b.model, point | {"eta": np.full(4, x)})[0] for x in (0.0, 1.0))

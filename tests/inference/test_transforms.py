@@ -17,6 +17,7 @@ from bayescontam.model.transforms import (
     rough_discriminations_of_pairs,
 )
 from bayescontam.specs.registry import load_model
+from tests.support.model_points import PLAIN
 from tests.support.simulated_responses import logistic
 
 
@@ -48,12 +49,12 @@ def test_a_mean_is_informed_by_what_its_effects_differ_by() -> None:
     mean, se, tau, sigma, count = 0.7, 0.2, 0.5, 1.3, 3.0
     nested = PooledTransform(np.array([mean]), np.array([se]), np.array([count]))
     values = np.array([-1.0, 0.0, 1.0])
-    shifted = np.asarray(nested.backward(values, tau, sigma).eval())
+    shifted = np.asarray(nested.backward(values, tau, sigma).eval(mode=PLAIN))
     precision = 1 / sigma**2 + count / (tau**2 + se**2)
     center = mean * count / (tau**2 + se**2) / precision
     assert shifted - tau == pytest.approx(center + values / np.sqrt(precision))
-    assert nested.forward(shifted, tau, sigma).eval() == pytest.approx(values)
-    slope = nested.log_jac_det(values, tau, sigma).eval()
+    assert nested.forward(shifted, tau, sigma).eval(mode=PLAIN) == pytest.approx(values)
+    slope = nested.log_jac_det(values, tau, sigma).eval(mode=PLAIN)
     assert slope == pytest.approx(np.full(3, -0.5 * np.log(precision)))
 
 
@@ -63,7 +64,7 @@ def test_what_items_have_in_common_comes_first(regressed: bool) -> None:
     benchmark = np.array([2, 0, 2, 2, 0, 5, 2])
     along = np.array([0.1, 0.4, 0.9, 0.2, 0.4, 1.0, 0.0]) if regressed else None
     basis = CommonFirst.of(benchmark, along)
-    matrix = np.stack([np.asarray(pt.as_tensor(basis.items(pt.as_tensor(row))).eval())
+    matrix = np.stack([np.asarray(pt.as_tensor(basis.items(pt.as_tensor(row))).eval(mode=PLAIN))
                        for row in np.eye(7)])  # fmt: skip
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(7), atol=1e-12)
     np.testing.assert_allclose(matrix[0], (benchmark == 2) / 2.0, atol=1e-12)
