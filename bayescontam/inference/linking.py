@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary, JITCPUCodegen, ll
+from numba.core import codegen as compiler
+from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary, JITCPUCodegen
 from pytensor.configdefaults import config
 from pytensor.link.numba.dispatch import basic
 from pytensor.tensor.type import TensorType
@@ -23,7 +24,7 @@ WHOLE = "whole_graph"
 """Name of functions that are called by their address; of them there is machine code."""
 _COPIED: WeakKeyDictionary[CPUCodeLibrary, bool] = WeakKeyDictionary()
 """Code that is only copied elsewhere, and whether it is optimised in full, as what is stored is."""
-_environments: list[tuple[JITCPUCodegen, str, Any]] = []
+_environments: list[tuple[JITCPUCodegen, str, ReferenceType[Any]]] = []
 """What functions need beside their code, until there is a place for it in machine code."""
 
 
@@ -71,7 +72,7 @@ def _parts() -> dict[Any, dict[str, Any]]:
             return restore(kind, codegen, state)
         library = codegen.create_library(name)
         _COPIED[library] = True
-        library._final_module = library._shared_module = ll.parse_bitcode(code)
+        library._final_module = library._shared_module = compiler.ll.parse_bitcode(code)  # type: ignore[attr-defined]
         library._finalized = True
         return library
 
@@ -97,7 +98,7 @@ def _parts() -> dict[Any, dict[str, Any]]:
         if codegen._engine.is_symbol_defined(name):
             place(codegen, name, environment)
         else:
-            _environments.append((codegen, name, environment))
+            _environments.append((codegen, name, ref(environment)))
 
     return {
         JITCodeLibrary: {"get_pointer_to_function": get_pointer_to_function},
@@ -132,11 +133,14 @@ def _place_environments() -> None:
     """Set the environments of functions that are part of machine code by now."""
     waiting = _environments[:]
     _environments.clear()
-    for codegen, name, environment in waiting:
+    for codegen, name, reference in waiting:
+        environment = reference()  # none where nothing holds the function any longer
+        if environment is None:
+            continue
         if codegen._engine.is_symbol_defined(name):
             codegen.set_env(name, environment)
         else:
-            _environments.append((codegen, name, environment))
+            _environments.append((codegen, name, reference))
 
 
 def _once(theirs: Callable[..., Any]) -> Callable[..., Any]:
