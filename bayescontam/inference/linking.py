@@ -72,7 +72,7 @@ def _parts() -> dict[Any, dict[str, Any]]:
             return restore(kind, codegen, state)
         library = codegen.create_library(name)
         _COPIED[library] = True
-        library._final_module = library._shared_module = compiler.ll.parse_bitcode(code)  # type: ignore[attr-defined]
+        library._final_module = compiler.ll.parse_bitcode(code)  # type: ignore[attr-defined]
         library._finalized = True
         return library
 

@@ -85,6 +85,20 @@ def test_pytensor_reads_what_was_stored(tmp_path: Path, monkeypatch: pytest.Monk
     assert "bitcode" in forms
 
 
+def test_an_operation_may_be_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indices of one byte and of two are of one type for numba, of two for PyTensor."""
+    monkeypatch.setattr(cache, "NUMBA_CACHE_PATH", tmp_path)
+    for form in (pt.tanh, pt.arctan):  # the second finds the operations of the first
+        with pm.Model() as indexing:
+            x = pm.Normal("x", shape=300)
+            pm.Potential("product", form(x[3]) * form(x[290]))
+        point = np.random.default_rng(0).normal(size=300)
+        status, found, _ = density_of(compile_model(indexing))(point)
+        assert status == 0
+        wanted = indexing.compile_logp(mode="FAST_COMPILE")({"x": point})
+        assert found == pytest.approx(wanted, rel=1e-12)
+
+
 def test_equal_operations_are_one_function() -> None:
     x, rows = pt.vector("x"), pt.matrix("rows")
     nodes = [pt.exp(each).owner for each in (x, pt.vector("y", shape=(4,)), rows)]
