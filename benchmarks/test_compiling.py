@@ -51,44 +51,37 @@ print(time.process_time() - start)
 ROUNDS = 3
 
 
-@pytest.mark.slow
-def test_the_first_model_of_a_process() -> None:
+def report_medians(what: str, cache: Path, empty: bool) -> None:
+    """Compile in processes of their own, by turns, and print the median of each contestant."""
     seconds: dict[str, list[float]] = {"ours": [], "linked": [], "nutpie": []}
-    for turn in range(ROUNDS + 1):
+    for turn in range(ROUNDS + (not empty)):
         for name, found in seconds.items():
-            run = subprocess.run(
-                [sys.executable, "-c", SCRIPT, name], capture_output=True, text=True, check=True
-            )
-            if turn:  # the first fills PyTensor's cache
-                found.append(float(run.stdout))
-    ours, linked, theirs = (float(np.median(found)) for found in seconds.values())
-    print(
-        f"\ncompile_model {ours:.1f} s; without addresses {linked:.1f} s,"
-        f" {linked / ours:.2f} times as long; nutpie {theirs:.1f} s, {theirs / ours:.2f} times"
-    )
-    assert theirs > ours
-
-
-@pytest.mark.slow
-def test_with_an_empty_cache(tmp_path: Path) -> None:
-    seconds: dict[str, list[float]] = {"ours": [], "linked": [], "nutpie": []}
-    for turn in range(ROUNDS):
-        for name, found in seconds.items():
-            flags = f"base_compiledir={tmp_path / f'{name}{turn}'}"
+            folder = cache / (f"{name}{turn}" if empty else "shared")
             run = subprocess.run(
                 [sys.executable, "-c", SCRIPT, name],
                 capture_output=True,
                 text=True,
                 check=True,
-                env=os.environ | {"PYTENSOR_FLAGS": flags},
+                env=os.environ | {"PYTENSOR_FLAGS": f"base_compiledir={folder}"},
             )
-            found.append(float(run.stdout))
+            if empty or turn:  # the first fills PyTensor's cache
+                found.append(float(run.stdout))
     ours, linked, theirs = (float(np.median(found)) for found in seconds.values())
     print(
-        f"\nempty cache: compile_model {ours:.1f} s; as with an unknown numba {linked:.1f} s,"
+        f"\n{what}: compile_model {ours:.1f} s; as with an unknown numba {linked:.1f} s,"
         f" {linked / ours:.2f} times as long; nutpie {theirs:.1f} s, {theirs / ours:.2f} times"
     )
     assert theirs > ours
+
+
+@pytest.mark.slow
+def test_the_first_model_of_a_process(tmp_path: Path) -> None:
+    report_medians("warm cache", tmp_path, empty=False)
+
+
+@pytest.mark.slow
+def test_with_an_empty_cache(tmp_path: Path) -> None:
+    report_medians("empty cache", tmp_path, empty=True)
 
 
 @pytest.mark.slow
