@@ -25,8 +25,9 @@ from scipy.special import expit
 from bayescontam.calibration.estimators import SampledDraws, engine_of
 from bayescontam.data.responses import Responses
 from bayescontam.inference.estimands import estimands
-from bayescontam.inference.identification import Overfitting, own_slopes
+from bayescontam.inference.identification import Overfitting
 from bayescontam.inference.left_out_spillover import left_out_spillover
+from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.posterior import stack_draws
 from bayescontam.inference.predictive import prior_draws, with_own_effects
 from bayescontam.inference.total_effects import own_totals, stored_totals, total_verdicts

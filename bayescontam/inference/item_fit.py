@@ -15,7 +15,8 @@ from scipy.stats import chi2, false_discovery_control
 from bayescontam._text import printable
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.errors import FitError, UsageError
-from bayescontam.inference.posterior import Draws, exposed, response_guess
+from bayescontam.inference.blocks import BLOCK, runs
+from bayescontam.inference.posterior import Draws, response_guess, slopes
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.likelihood import logistic
@@ -37,7 +38,8 @@ DIFFERENT = 2.0
 """Standard deviations from which a model is named that differs on contaminated items."""
 MOST_NAMED, MOST_ITEMS = 3, 20
 """Models and items that a sentence names, at most."""
-_AT_ONCE = 500_000
+_AT_ONCE = 100_000
+"""Draws times responses that are scored together, if items are scored by blocks."""
 _WIDE = 3.0
 """Spread of difficulties, log-odds, where a fit has none."""
 _NODES, _WEIGHTS = normal_gauss_hermite(15)
@@ -181,17 +183,6 @@ class Answers:
     def sizes(self) -> IntArray:
         """Number of responses to each item, dims (item,)."""
         return np.diff(self.starts, append=len(self.correct))
-
-    def of_items(self, chosen: NDArray[np.bool_]) -> "Answers":
-        """Return the responses to some items."""
-        rows, sizes = np.repeat(chosen, self.sizes), self.sizes[chosen]
-        of_responses = {
-            name: values[..., rows]
-            for name, values in vars(self).items()
-            if name not in ("starts", "difficulty_sd") and values is not None
-        }
-        starts, sd = np.cumsum(sizes) - sizes, self.difficulty_sd[:, chosen]
-        return replace(self, starts=starts, difficulty_sd=sd, **of_responses)
 
 
 class ItemScores(NamedTuple):
@@ -388,25 +379,29 @@ def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
     order = np.lexsort((draws.theta.mean(axis=0)[design.model_unit], design.item))
     starts = np.flatnonzero(np.diff(design.item[order], prepend=-1))
     data = _observed(design, order, starts)
-    totals, weight, pooled = np.zeros((2, len(starts))), 0, []
     together = _contaminated(design)
-    for part in draws.chunks(design, _AT_ONCE):
-        scores = score_items(_answers(part, built, order, starts))
-        z = scores.score / np.sqrt(np.maximum(scores.variance, 1e-12))
-        totals += z.sum(axis=0), scores.p_value.sum(axis=0)
-        weight += len(part)
-        if together is not None:
-            pooled.append(scores.score @ together / np.sqrt(scores.variance @ together + 1e-12))
+    totals = np.zeros((2, len(starts)))
+    pooled = np.zeros((2, len(draws), len(design.benchmarks)))
+    for items in runs(starts, len(order), BLOCK):
+        own, done = _ItemRows.of(built, order, starts, items), 0
+        for part in draws.chunks(own.design, _AT_ONCE):
+            scores = score_items(own.answers(part))
+            z = scores.score / np.sqrt(np.maximum(scores.variance, 1e-12))
+            totals[:, items] += z.sum(axis=0), scores.p_value.sum(axis=0)
+            if together is not None:
+                each = pooled[:, done : done + len(part)]
+                each += scores.score @ together[items], scores.variance @ together[items]
+            done += len(part)
     solved = data["solved"]
     judged = (data["answers"] >= FEWEST_MODELS) & (solved > 0) & (solved < 1)
-    z, p_value = np.where(judged, totals / weight, np.nan)
+    z, p_value = np.where(judged, totals / len(draws), np.nan)
     q_value = np.full(len(p_value), np.nan)
     if judged.any():
         q_value[judged] = false_discovery_control(p_value[judged])
     data |= {"z": z, "p_value": p_value, "q_value": q_value}
     found: dict[str, Any] = {name: ("item", values) for name, values in data.items()}
     if together is not None:
-        each = np.concatenate(pooled)
+        each = pooled[0] / np.sqrt(pooled[1] + 1e-12)
         found["contaminated_items"] = ("benchmark", (together > 0).sum(axis=0))
         found["contaminated_z"] = ("benchmark", each.mean(axis=0))
         found["contaminated_p"] = ("benchmark", ndtr(each).mean(axis=0))
@@ -428,24 +423,23 @@ def _differences(
     design = built.design
     shape, dims = (len(design.models), len(design.benchmarks)), ("model", "benchmark")
     cell = design.model * shape[1] + design.benchmark
-    chosen = {b: together[:, b] & _solved_by_some(solved) for b in range(shape[1])}
-    sizes = np.diff(starts, append=len(order))
-    compared = {
-        b: ComparedModels(design.model[order][np.repeat(items, sizes)], shape[0])
-        for b, items in chosen.items()
-        if items.any()
-    }
     clean = np.zeros(len(design))
-    for part in draws.chunks(design, _AT_ONCE):
-        answers = _answers(part, built, order, starts, lifted=False)
-        clean[order] += answers.log_odds.sum(axis=0) / len(draws)
-        for b, comparison in compared.items():
-            comparison.add(answers.of_items(chosen[b]))
+    for items in runs(starts, len(order), BLOCK):
+        own = _ItemRows.of(built, order, starts, items)
+        for part in draws.chunks(own.design, _AT_ONCE):
+            clean[own.rows] += own.log_odds(part, lifted=False).sum(axis=0) / len(draws)
     count, total = (np.bincount(cell, each, np.prod(shape)) for each in (None, clean))
     ability = np.divide(total, count, where=count > 0, out=np.full(len(count), np.nan))
     scores = np.full((3, *shape), np.nan)
     p_value = np.full(shape[1], np.nan)
-    for b, comparison in compared.items():
+    for b in range(shape[1]):
+        items = np.flatnonzero(together[:, b] & _solved_by_some(solved))
+        if not len(items):
+            continue
+        own = _ItemRows.of(built, order, starts, items)
+        comparison = ComparedModels(own.design.model, shape[0])
+        for part in draws.chunks(own.design, _AT_ONCE):
+            comparison.add(own.answers(part, lifted=False))
         found = comparison.scores()
         scores[:, :, b], p_value[b] = found[:3], found.p_value
     names = ("solved_contaminated", "expected_contaminated", "difference_z")
@@ -458,42 +452,65 @@ def _differences(
     }
 
 
-def _answers(
-    draws: Draws, built: BuiltModel, order: IntArray, starts: IntArray, lifted: bool = True
-) -> Answers:
-    design = built.design
-    guess = response_guess(draws, built.spec, design)
-    spread = None
-    if draws.sigma_eps is not None:
-        spread = np.zeros((len(draws), len(design)))
-        spread[:, design.n_single :] = draws.sigma_eps
-        spread = spread[:, order]
-    sd = np.full((len(draws), len(starts)), _WIDE)
-    if draws.sigma_delta is not None:
-        shared = np.broadcast_to(draws.sigma_delta, (len(draws), len(design.benchmarks)))
-        sd = np.maximum(shared[:, design.benchmark_of_item], 0.1)
-    return Answers(
-        starts,
-        design.n_correct[order].astype(float),
-        design.n_trials[order].astype(float),
-        _log_odds(draws, design, lifted)[:, order],
-        draws.theta[:, design.model_unit[order]],
-        guess[..., order],
-        spread,
-        sd,
-    )
+@dataclass(frozen=True, eq=False)
+class _ItemRows:
+    """The responses to some items, which follow each other item by item."""
 
+    built: BuiltModel
+    design: Design  # of these responses and items
+    rows: IntArray  # positions of these responses in the table
+    starts: IntArray  # dims (item,): first of these responses to each of these items
 
-def _log_odds(draws: Draws, design: Design, lifted: bool = True) -> FloatArray:
-    """Return log-odds on clean items of average difficulty, never lowered by contamination."""
-    average = np.zeros((len(draws), len(design.items)))
-    draws = replace(draws, delta=average, alpha=None, eta=None)
-    eta: FloatArray = linear_predictor(draws.effects, design)
-    if draws.beta is None:
-        return eta
-    least = design.contamination_range()[0][design.benchmark]
-    clean = eta + contamination_shift(draws.effects, design, least)
-    return np.maximum(exposed(draws, design, eta), clean) if lifted else clean
+    @classmethod
+    def of(
+        cls, built: BuiltModel, order: IntArray, starts: IntArray, items: IntArray
+    ) -> "_ItemRows":
+        """Take items out of the responses in an order in which items start at `starts`."""
+        sizes = np.diff(starts, append=len(order))[items]
+        own = np.cumsum(sizes) - sizes
+        rows = order[np.repeat(starts[items] - own, sizes) + np.arange(sizes.sum())]
+        item = np.repeat(np.arange(len(items)), sizes)
+        return cls(built, built.design.subset(rows, item), rows, own)
+
+    def answers(self, draws: Draws, lifted: bool = True) -> Answers:
+        """Return the answers, and what some draws lead to expect of them."""
+        design, spread = self.design, None
+        if draws.sigma_eps is not None:
+            spread = np.zeros((len(draws), len(design)))
+            place = self.rows - self.built.design.n_single
+            wide = draws.sigma_eps.shape[1] > 1
+            own = draws.sigma_eps[:, place[place >= 0]] if wide else draws.sigma_eps
+            spread[:, place >= 0] = own
+        sd = np.full((len(draws), len(self.starts)), _WIDE)
+        if draws.sigma_delta is not None:
+            shared = np.broadcast_to(draws.sigma_delta, (len(draws), len(design.benchmarks)))
+            sd = np.maximum(shared[:, design.benchmark_of_item], 0.1)
+        return Answers(
+            self.starts,
+            design.n_correct.astype(float),
+            design.n_trials.astype(float),
+            self.log_odds(draws, lifted),
+            draws.theta[:, design.model_unit],
+            response_guess(draws, self.built.spec, design),
+            spread,
+            sd,
+        )
+
+    def log_odds(self, draws: Draws, lifted: bool = True) -> FloatArray:
+        """Return log-odds on clean items of average difficulty, never lowered by contamination."""
+        design, exposure = self.design, self.built.design.exposure
+        average = np.zeros((len(draws), len(design.items)))
+        draws = replace(draws, delta=average, alpha=None, eta=None)
+        eta: FloatArray = linear_predictor(draws.effects, design)
+        if draws.beta is None:
+            return eta
+        least = design.contamination_range()[0][design.benchmark]
+        clean = eta + contamination_shift(draws.effects, design, least)
+        if not lifted:
+            return clean
+        if draws.node is not None and exposure is not None:
+            eta = eta + slopes(draws, design) * exposure.shifts(draws.node)[:, self.rows]
+        return np.maximum(eta, clean)
 
 
 def _observed(design: Design, order: IntArray, starts: IntArray) -> dict[str, FloatArray]:

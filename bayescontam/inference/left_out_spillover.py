@@ -12,7 +12,8 @@ from bayescontam._types import FloatArray
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError
 from bayescontam.inference.checks import Check, Outcome, Thresholds, make_check
-from bayescontam.inference.identification import ROUNDING, OwnSlopes
+from bayescontam.inference.identification import ROUNDING
+from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.lineage import BASE, bases_of

@@ -40,15 +40,14 @@ from bayescontam.inference.estimands import (
 )
 from bayescontam.inference.identification import (
     SMALLEST_EFFECT,
-    OwnSlopes,
     check_smallest_effect,
     identify,
-    own_slopes,
 )
 from bayescontam.inference.item_fit import item_fit
 from bayescontam.inference.left_out_spillover import left_out_check
 from bayescontam.inference.logged import samples_of
 from bayescontam.inference.loo import MIN_DRAWS, leave_one_out
+from bayescontam.inference.own_slopes import OwnSlopes, own_slopes
 from bayescontam.inference.posterior import (
     draw_contamination,
     draw_difficulties,
@@ -83,8 +82,6 @@ from bayescontam.parallel import usable_cores
 from bayescontam.specs.base import parse_toml
 from bayescontam.specs.model import ModelSpec, restored_spec
 
-HUGE = 5_000_000
-"""Responses up to which threads judge a fit; more would not leave room for what each computes."""
 _VERSIONS = ("bayescontam", "pymc", "nutpie", "arviz", "numpy", "pandas", "xarray")
 
 
@@ -211,7 +208,7 @@ def _judged(
     draws, moments = draw_contamination(draws, built, stream(seed, "contamination"))
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     chosen = options.reference, options.items
-    prior, parameters = models.prior(built, seed)
+    prior, parameters = models.prior(built, seed, cores)
     before = estimands(prior, built, (1, len(prior)), *chosen, stream(seed, "prior population"))
     sampled = options.population
     jobs: dict[str, Callable[[], Any]] = {
@@ -236,7 +233,7 @@ def _judged(
                 stream(seed, "assumed spillover"), sampled,
             ),
         }  # fmt: skip
-    found = _results(jobs, cores if LARGE <= len(built.design) <= HUGE else 1)
+    found = _results(jobs, cores if len(built.design) >= LARGE else 1)
     groups, own = found["estimands"], found.get("own")
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     groups |= {

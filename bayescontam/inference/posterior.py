@@ -1,6 +1,5 @@
 """Posterior draws as arrays, with what was integrated out drawn again."""
 
-import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
@@ -75,7 +74,7 @@ class Draws:
     place: NDArray[np.integer[Any]] | None = None
     offset: FloatArray | None = None
     # dims (draw, item), of what estimands average over (draw, response): how many items of the
-    # table an item stands for, if not itself
+    # table an item stands for, if not itself; beside `place`: of `representative_items`
     tally: FloatArray | None = None
     # dims (draw, model × benchmark); see `bayescontam.model.effects`
     psi: FloatArray | None = None
@@ -246,130 +245,16 @@ def choose(
 @numba.njit(cache=True, boundscheck=False, nogil=True)
 def add_up(
     tally: NDArray[np.float64],
-    level: NDArray[np.int64],
+    first: NDArray[np.int64],
     place: NDArray[np.integer[Any]],
     basis: NDArray[np.floating[Any]],
 ) -> None:
-    """Add items' weights of their levels to where their difficulties lie, dims (level, node)."""
-    # Ten times as fast as `numpy.bincount`, which needs all positions as one array.
+    """Add items' weights of their levels to where their difficulties lie, dims (node, level)."""
+    # Thirty times as fast as `numpy.bincount`, which needs all positions as one array. The levels
+    # of an item lie side by side, so that several are added at once.
     for i in range(len(place)):
-        for k in range(level.shape[1]):
-            tally[level[i, k], place[i]] += basis[i, k]
-
-
-@numba.njit(cache=True, boundscheck=False, nogil=True)
-def draw_log_odds(
-    rng: np.random.Generator,
-    center: NDArray[np.floating[Any]],
-    spread: NDArray[np.floating[Any]],
-    k: NDArray[np.floating[Any]],
-    n: NDArray[np.floating[Any]],
-    guess: NDArray[np.floating[Any]],
-) -> NDArray[np.floating[Any]]:
-    """Draw the log-odds of responses given their counts, each from its own density."""
-    # The density is Normal(center, spread) times a binomial likelihood. Without guessing its
-    # logarithm is concave: tangents on both sides of its top bound it from above (Gilks & Wild
-    # 1992, doi:10.2307/2347565), and a draw from these bounds is accepted nine times of ten. With
-    # guessing it may have two humps, and a node of a grid is chosen, which is moved by a random
-    # part of a step.
-    result = np.empty(len(center))
-    for i in range(len(center)):
-        tau = 1 / spread[i] ** 2
-        if not (math.isfinite(center[i]) and math.isfinite(tau)):
-            result[i] = math.nan  # of a chain that broke off; a draw would never be accepted
-        elif guess[i] > 0:
-            result[i] = _on_grid(rng, center[i], tau, k[i], n[i], guess[i])
-        else:
-            result[i] = _below_tangents(rng, center[i], tau, k[i], n[i])
-    return result
-
-
-@numba.njit(cache=True, boundscheck=False, nogil=True)
-def _height(x: float, c: float, tau: float, k: float, n: float) -> tuple[float, float]:
-    """Return the log density without guessing, and its slope."""
-    e = math.exp(-abs(x))
-    p = 1 / (1 + e) if x > 0 else e / (1 + e)
-    away = x - c
-    return k * x - n * (math.log1p(e) + max(x, 0.0)) - tau * away**2 / 2, k - n * p - tau * away
-
-
-@numba.njit(cache=True, boundscheck=False, nogil=True)
-def _top(c: float, tau: float, k: float, n: float) -> float:
-    """Return where the log density without guessing is largest, by Newton's steps."""
-    p = (k + 0.5) / (n + 1)
-    own = n * p * (1 - p)
-    x = (math.log(p / (1 - p)) * own + c * tau) / (own + tau)
-    for _ in range(100):
-        e = math.exp(-abs(x))
-        curvature = n * e / (1 + e) ** 2 + tau
-        step = _height(x, c, tau, k, n)[1] / curvature
-        x += min(max(step, -2.0), 2.0)
-        if step**2 * curvature < 1e-10:
-            break
-    return x
-
-
-@numba.njit(cache=True, boundscheck=False, nogil=True)
-def _flank(x: float, side: float, c: float, tau: float, k: float, n: float) -> tuple[float, float]:
-    """Return the slope of a tangent about 1 below the top, and where it reaches the top."""
-    top = _height(x, c, tau, k, n)[0]
-    e = math.exp(-abs(x))
-    away = 1.4 / math.sqrt(n * e / (1 + e) ** 2 + tau)
-    height, slope = _height(x + side * away, c, tau, k, n)
-    for _ in range(2):
-        if abs(top - height - 1) < 0.5:
-            break
-        wanted = away + (1 - top + height) / abs(slope)
-        away = max(0.3 * away, min(3 * away, wanted))
-        height, slope = _height(x + side * away, c, tau, k, n)
-    return abs(slope), x + side * (away - (top - height) / abs(slope))
-
-
-@numba.njit(cache=True, boundscheck=False, nogil=True)
-def _below_tangents(rng: np.random.Generator, c: float, tau: float, k: float, n: float) -> float:
-    """Draw from the density without guessing, by rejection."""
-    x = _top(c, tau, k, n)
-    top = _height(x, c, tau, k, n)[0]
-    rise, low = _flank(x, -1.0, c, tau, k, n)
-    fall, high = _flank(x, 1.0, c, tau, k, n)
-    total = 1 / rise + (high - low) + 1 / fall
-    while True:
-        u, bound = rng.random() * total, top
-        if u < 1 / rise:
-            away = math.log(max(u * rise, 1e-300)) / rise
-            x, bound = low + away, top + rise * away
-        elif u < 1 / rise + high - low:
-            x = low + u - 1 / rise
-        else:
-            away = -math.log(max((total - u) * fall, 1e-300)) / fall
-            x, bound = high + away, top - fall * away
-        if rng.standard_exponential() >= bound - _height(x, c, tau, k, n)[0]:
-            return x
-
-
-@numba.njit(cache=True, boundscheck=False, nogil=True)
-def _on_grid(
-    rng: np.random.Generator, c: float, tau: float, k: float, n: float, guess: float
-) -> float:
-    """Draw from the density with guessing, at the nodes of a grid that lies at random."""
-    step = 1.2 / math.sqrt(tau + n / 4)
-    count = int(17 / (math.sqrt(tau) * step)) + 2
-    start = c - (count / 2 + rng.random()) * step
-    weights = np.empty(count)
-    for j in range(count):
-        x = start + j * step
-        e = math.exp(-abs(x))
-        wrong = e / (1 + e) if x > 0 else 1 / (1 + e)
-        p = guess + (1 - guess) * (1 - wrong)
-        weights[j] = k * math.log(p) + (n - k) * math.log((1 - guess) * wrong)
-        weights[j] -= tau * (x - c) ** 2 / 2
-    weights = np.exp(weights - weights.max())
-    left = rng.random() * weights.sum()
-    for j in range(count):
-        left -= weights[j]
-        if left < 0:
-            return start + j * step
-    return start + (count - 1) * step
+        for k in range(basis.shape[1]):
+            tally[place[i], first[i] + k] += basis[i, k]
 
 
 def draw_difficulties(
@@ -390,6 +275,10 @@ def draw_difficulties(
     offset = rng.uniform(-0.5, 0.5, (len(draws), 1)) * (at[1] - at[0])
     seeds = rng.spawn(len(draws))
     place = np.empty((len(draws), len(lattice.total)), np.min_scalar_type(len(at)))
+    numbers, tally = len(lattice.trials) * len(at), None
+    # Counted once for all that is computed of them, where that takes no more room than they do.
+    if lattice.mixture is None and 8 * numbers <= place.shape[1]:
+        tally = np.empty((len(draws), numbers))
 
     def one(d: int) -> None:
         z, random = at + offset[d], seeds[d].random(place.shape[1], np.float32)
@@ -398,10 +287,21 @@ def draw_difficulties(
         else:
             below = np.cumsum(np.exp(-0.5 * z**2))
             place[d] = np.searchsorted(below, random * below[-1], side="right")
+        if tally is not None:
+            tally[d] = _counted(place[d], lattice, lattice.basis)
 
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(one, range(len(draws))))
-    return replace(draws, place=place, offset=offset)
+    return replace(draws, place=place, offset=offset, tally=tally)
+
+
+def _counted(place: Places, lattice: Lattice, basis: FloatArray) -> FloatArray:
+    """Return how many items of one draw lie at each level and node, dims (level × node,)."""
+    # Items of groups with few levels have weights of zero beyond them.
+    levels = len(lattice.trials)
+    tally = np.zeros((len(lattice.nodes), levels + basis.shape[1]))
+    add_up(tally, lattice.first_of_item, place, basis)
+    return tally[:, :levels].T.ravel()
 
 
 def _conditional(draw: Draws, lattice: Lattice, z: FloatArray, random: FloatArray) -> Places:
@@ -483,7 +383,8 @@ def expand_to_items(draws: Draws, lattice: Lattice | None, items: IntArray | Non
     """Return draws with the difficulties that `draw_difficulties` chose, dims (draw, item)."""
     if lattice is None:
         return draws
-    return replace(draws, delta=difficulty(draws, lattice, items), place=None, offset=None)
+    delta = difficulty(draws, lattice, items)
+    return replace(draws, delta=delta, place=None, offset=None, tally=None)
 
 
 def difficulty(draws: Draws, lattice: Lattice, items: IntArray | None = None) -> FloatArray:
@@ -516,19 +417,20 @@ def count_by_level(
     """Return draws of made-up items, with how many items each of them stands for."""
     if lattice is None or draws.place is None or draws.offset is None:
         return draws
-    at = lattice.nodes
-    tally = np.zeros((len(draws), len(lattice.trials), len(at)))
-    for d, place in enumerate(draws.place):
-        basis = lattice.basis
-        if draws.node is not None:
-            basis = basis[np.arange(len(basis)), draws.node[d]]
-        if weights is not None:
-            basis = basis * weights[d][:, None]
-        add_up(tally[d], lattice.level, place, basis)
     scale = _scale(draws, lattice, lattice.design.benchmark_of_item)
-    delta = (scale[:, :, None] * (at + draws.offset)[:, None, :]).reshape(len(draws), -1)
-    counted = tally.reshape(delta.shape)
-    return replace(draws, delta=delta, tally=counted, place=None, offset=None)
+    at = lattice.nodes + draws.offset
+    delta = (scale[:, :, None] * at[:, None, :]).reshape(len(draws), -1)
+    tally = draws.tally
+    if tally is None or weights is not None:
+        tally = np.empty(delta.shape)
+        for d, place in enumerate(draws.place):
+            basis = lattice.basis
+            if draws.node is not None:
+                basis = basis[np.arange(len(basis)), draws.node[d]]
+            if weights is not None:
+                basis = basis * weights[d][:, None]
+            tally[d] = _counted(place, lattice, basis)
+    return replace(draws, delta=delta, tally=tally, place=None, offset=None)
 
 
 @dataclass(frozen=True, eq=False)

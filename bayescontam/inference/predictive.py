@@ -9,13 +9,14 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.blocks import blocks_of_responses, responses_of
 from bayescontam.inference.posterior import (
+    CACHED,
     CHUNK,
     Draws,
     accuracy,
     draw_contamination,
     draw_difficulties,
-    draw_log_odds,
     expand_to_items,
     predictor,
     response_guess,
@@ -23,6 +24,7 @@ from bayescontam.inference.posterior import (
     stack_draws,
 )
 from bayescontam.inference.prior_sampling import sample_by_pymc, sample_prior
+from bayescontam.inference.rejection import draw_log_odds
 from bayescontam.model import likelihood
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
@@ -180,19 +182,11 @@ class Prediction:
 
     def center(self, rows: IntArray) -> FloatArray:
         """Return log-odds without model-by-item effects, dims (draw, rows)."""
-        return predictor(*self._seen(rows))
+        return predictor(*responses_of(self.draws, self.built, rows))
 
     def slope(self, rows: IntArray) -> FloatArray:
         """Return the slope that holds for each response, dims (draw, rows)."""
-        return slopes(*self._seen(rows))
-
-    def _seen(self, rows: IntArray) -> tuple[Draws, Design]:
-        """Return draws and design of some responses: those of all would not fit in memory."""
-        design, lattice = self.built.design, self.built.lattice
-        if lattice is None:
-            return self.draws, design.subset(rows)
-        items, own = np.unique(design.item[rows], return_inverse=True)
-        return expand_to_items(self.draws, lattice, items), design.subset(rows, own)
+        return slopes(*responses_of(self.draws, self.built, rows))
 
     def density(self, rows: IntArray, center: FloatArray) -> FloatArray:
         """Return log densities given `center`, own effects integrated out, dims (draw, rows)."""
@@ -249,13 +243,15 @@ class UnitBins:
         """Return the sum of numbers of each cell, dims (cell,)."""
         return np.bincount(self.of_response, numbers, minlength=self.count)
 
-    def means(self, scores: FloatArray) -> FloatArray:
-        """Return the mean score of each cell, dims (…, cell); NaN for an empty cell."""
+    def totals(self, scores: FloatArray, rows: IntArray | slice) -> FloatArray:
+        """Return weighted sums of the scores of some responses, dims (…, cell)."""
+        cell, weight = self.of_response[rows], self.weight[rows]
+        return np.stack([np.bincount(cell, weight * row, minlength=self.count) for row in scores])
+
+    def means(self, totals: FloatArray) -> FloatArray:
+        """Return the mean score of each cell from its total; NaN for an empty cell."""
         size = np.bincount(self.of_response, self.weight, minlength=self.count)
-        sums = [
-            np.bincount(self.of_response, self.weight * row, minlength=self.count) for row in scores
-        ]
-        return np.stack(sums) / np.where(size, size, np.nan)
+        return totals / np.where(size, size, np.nan)
 
 
 def contamination_bins(design: Design) -> tuple[UnitBins, FloatArray]:
@@ -271,7 +267,7 @@ def contamination_bins(design: Design) -> tuple[UnitBins, FloatArray]:
             edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[:-1]))
         bin_of[rows] = np.searchsorted(edges, values, side="right") - 1
     cells = UnitBins(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS, design.weight)
-    centers = cells.means(design.contamination[None])[0]
+    centers = cells.means(cells.totals(design.contamination[None], slice(None)))[0]
     return cells, centers.reshape(len(design.benchmarks), BINS)
 
 
@@ -289,17 +285,22 @@ def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) 
         result["bin_contamination"] = (("benchmark", "bin"), centers)
     observed = (design.n_correct / design.n_trials)[None]
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
-    replicated: dict[str, list[FloatArray]] = {name: [] for name in groups}
-    for part in draws.chunks(design):
-        counts = replicated_counts(expand_to_items(part, built.lattice), built, rng)
-        scores = counts / design.n_trials
-        for name, (cells, _) in groups.items():
-            replicated[name].append(cells.means(scores))
+    totals = {name: np.zeros((len(draws), cells.count)) for name, (cells, _) in groups.items()}
+    for rows in blocks_of_responses(built):
+        every, done = len(rows) == len(design), 0
+        own, seen = (draws, design) if every else responses_of(draws, built, rows)
+        for part in own.chunks(seen, CHUNK if every else CACHED):
+            some = expand_to_items(part, built.lattice) if every else part
+            scores = replicated_counts(some, replace(built, design=seen), rng) / seen.n_trials
+            for name, (cells, _) in groups.items():
+                totals[name][done : done + len(part)] += cells.totals(scores, rows)
+            done += len(part)
     for name, (cells, size) in groups.items():
         dims = ("model", "benchmark") if name == "score" else ("benchmark", "bin")
-        result[name] = (dims, cells.means(observed)[0].reshape(size))
+        seen_score = cells.means(cells.totals(observed, slice(None)))[0]
+        result[name] = (dims, seen_score.reshape(size))
         result[f"{name}_trials"] = (dims, cells.sums(design.n_trials).reshape(size))
-        values = np.concatenate(replicated[name]).reshape(-1, *size)
+        values = cells.means(totals[name]).reshape(-1, *size)
         result[f"{name}_replicated"] = (("replicate", *dims), values.astype(np.float32))
     return result
 
@@ -336,7 +337,7 @@ def _with_new_people(draws: Draws, rng: np.random.Generator) -> Draws:
 
 
 def prior_draws(
-    built: BuiltModel, count: int, rng: np.random.Generator
+    built: BuiltModel, count: int, rng: np.random.Generator, cores: int = 1
 ) -> tuple[Draws, xr.Dataset]:
     """Draw effects and parameters from the prior, dims (chain, draw, …)."""
     observed = {variable.name for variable in built.model.observed_RVs}
@@ -345,6 +346,7 @@ def prior_draws(
     large = count * (len(built.design) - built.design.n_single) > MOST_NUMBERS
     sample = sample_by_pymc if large else sample_prior
     prior = sample(built.model, wanted, count, rng)
-    draws = draw_difficulties(stack_draws(prior, built.design), built.lattice, rng, responses=False)
+    draws = stack_draws(prior, built.design)
+    draws = draw_difficulties(draws, built.lattice, rng, responses=False, cores=cores)
     draws = with_own_effects(draws, built, rng, responses=False)
     return draw_contamination(draws, built, rng, responses=False)[0], prior

@@ -111,14 +111,14 @@ class CompiledModels:
                 self._last = built, compile_model(built.model, progress)
         return self._last[1]
 
-    def prior(self, built: BuiltModel, seed: int) -> tuple[Draws, xr.Dataset]:
+    def prior(self, built: BuiltModel, seed: int, cores: int = 1) -> tuple[Draws, xr.Dataset]:
         """Return effects and parameters drawn from the prior, dims (chain, draw, …)."""
         last = self._prior
         alike = last is not None and last[1] == seed and _suits(last[0], built, {"n_correct"})
         # Where difficulties lie in draws with a lattice depends on the counts.
         if last is None or not alike or (built.lattice is not None and last[0] is not built):
             count = min(PRIOR_DRAWS, max(MIN_PRIOR_DRAWS, MOST_NUMBERS // len(built.design)))
-            last = built, seed, prior_draws(built, count, stream(seed, "prior"))
+            last = built, seed, prior_draws(built, count, stream(seed, "prior"), cores)
             self._prior = last
         return last[2]
 

@@ -19,9 +19,9 @@ from bayescontam.inference.identification import (
     Identification,
     Overfitting,
     identify_spillover,
-    normal_interval,
     overfitting_verdicts,
 )
+from bayescontam.inference.own_slopes import normal_interval
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.effect_names import DIRECT, EFFECTS, EffectNames

@@ -14,6 +14,7 @@ from bayescontam.data.validation import closest_name, read_labels, read_numbers
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.design import may_count_items
 from bayescontam.model.exposure import clean_by_column, refuse_idle_clean
+from bayescontam.model.labels import numbered
 from bayescontam.model.lineage import BASE, CHECKPOINT, bases_of
 from bayescontam.specs.model import ModelSpec, restored_spec, spec_with_priors
 from bayescontam.specs.registry import given_spec, load_model
@@ -142,7 +143,7 @@ def _shared_bases(responses: Responses) -> int:
 def _counts_items(frame: pd.DataFrame) -> bool:
     """Return whether trials of some benchmark's rows look as if they were different items."""
     benchmark = pd.factorize(frame["benchmark"])[0]
-    item = pd.factorize(pd.MultiIndex.from_frame(frame[["benchmark", "item"]]))[0]
+    item = numbered(benchmark, frame["item"])[0]
     return bool(may_count_items(benchmark, item, frame["n_trials"].to_numpy(dtype=np.int64)).any())
 
 

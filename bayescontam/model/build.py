@@ -152,7 +152,7 @@ def build_design(
     """Build the PyMC model of a model spec for a design."""
     terms = plan_terms(spec, design)
     lattice = make_grid(spec, design, terms, difficulties)
-    coords = dict(design.coords)
+    coords = {name: labels for name, labels in design.coords.items() if name != "response"}
     if "eps" in terms:  # of what is sampled for each, if anything is
         coords["repeated"] = np.arange(design.n_single, len(design))
     if design.shared is not None:
@@ -160,6 +160,8 @@ def build_design(
     if "increments" in terms:
         coords["segment"] = np.arange(len(design.knots) + 1)
     with pm.Model(coords=coords) as model:
+        # Numbered, without labels: PyMC would have an object for each, 400 MB of 10⁷ responses.
+        model.add_coord("response", length=len(design))
         if lattice is None:
             _add_responses(spec, design, terms, varying)
         else:

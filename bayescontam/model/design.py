@@ -15,7 +15,7 @@ from bayescontam.data.responses import Responses
 from bayescontam.data.validation import closest_name
 from bayescontam.errors import DataError, Fault
 from bayescontam.model.exposure import Exposure, clean_models, exposure_columns, make_exposure
-from bayescontam.model.labels import item_column, labelled
+from bayescontam.model.labels import item_column, labelled, positions_among
 from bayescontam.model.lineage import NO_DOSE, Lineage, add_checkpoints, make_lineage
 from bayescontam.model.people import People, make_people
 from bayescontam.model.shared import SharedDoses, make_shared
@@ -230,6 +230,8 @@ class Design:
     @cached_property
     def model_benchmark(self) -> IntArray:
         """Position of each response's (model, benchmark) cell in a flattened array."""
+        if self.unit is self.benchmark:
+            return self.model_unit
         return self.model * len(self.benchmarks) + self.benchmark
 
     @cached_property
@@ -478,7 +480,7 @@ class Design:
         count = np.bincount(benchmark, minlength=len(self.benchmarks))[benchmark]
         return np.where(own, answered - share, 0.0) / np.sqrt(count)
 
-    @property
+    @cached_property
     def coords(self) -> dict[str, Any]:
         """Coordinates of the dims that models and fits use."""
         coords: dict[str, Any] = {
@@ -518,12 +520,12 @@ def extremes(
 def make_design(spec: ModelSpec, responses: Responses) -> Design:
     """Return the design that `spec` needs of `responses`."""
     frame = responses.frame
-    frame = frame.iloc[np.argsort((frame["n_trials"] > 1).to_numpy(), kind="stable")]
-    model, benchmark = (
-        pd.Index(order).get_indexer(pd.Index(frame[name])).astype(np.int64)
-        for name, order in (("model", responses.models), ("benchmark", responses.benchmarks))
-    )
-    item, items, benchmark_of_item = labelled(frame["benchmark"], frame["item"], benchmark)
+    repeated = (frame["n_trials"] > 1).to_numpy()
+    if (np.diff(repeated.astype(np.int8)) < 0).any():
+        frame = frame.iloc[np.argsort(repeated, kind="stable")]
+    model = positions_among(frame["model"], responses.models)
+    benchmark = positions_among(frame["benchmark"], responses.benchmarks)
+    item, items, benchmark_of_item = labelled(responses.benchmarks, frame["item"], benchmark)
     codes = {"model": model, "benchmark": benchmark, "item": item}
     exposure = make_exposure(spec, responses, frame, codes)
     by = spec.ability.by
@@ -531,7 +533,7 @@ def make_design(spec: ModelSpec, responses: Responses) -> Design:
     benchmark_of_unit = np.arange(len(units))
     if by != "benchmark":
         column = item_column(responses, by, frame)
-        unit, units, benchmark_of_unit = labelled(frame["benchmark"], column, benchmark)
+        unit, units, benchmark_of_unit = labelled(responses.benchmarks, column, benchmark)
     n_trials = frame["n_trials"].to_numpy(np.int64)
     guess = None
     if spec.likelihood.guess == "column":

@@ -26,20 +26,33 @@ def crossed_labels(
     return columns, positions
 
 
+def positions_among(names: pd.Series, order: Sequence[str]) -> IntArray:
+    """Return the position of each name among those in an order."""
+    codes, distinct = pd.factorize(names)
+    return pd.Index(order).get_indexer(pd.Index(distinct)).astype(np.int64)[codes]
+
+
+def numbered(benchmark: IntArray, names: pd.Series) -> tuple[IntArray, IntArray, list[str]]:
+    """Return the number of each row's (benchmark, name) pair, and benchmark and name of each."""
+    # By numbers: hashing pairs of texts takes five times as long, which large tables feel.
+    codes, distinct = pd.factorize(names.astype(str))
+    number, pairs = pd.factorize(benchmark * len(distinct) + codes)
+    of_pair, name = np.divmod(pairs, len(distinct))
+    return number.astype(np.int64), of_pair, distinct.take(name).tolist()
+
+
 def labelled(
-    benchmarks: pd.Series, names: pd.Series, benchmark: IntArray
+    benchmarks: Sequence[str], names: pd.Series, benchmark: IntArray
 ) -> tuple[IntArray, tuple[str, ...], IntArray]:
     """Give each (benchmark, name) pair a number and a label: the name where it is unique."""
-    pairs = pd.MultiIndex.from_arrays([benchmarks.to_numpy(), names.astype(str).to_numpy()])
-    codes, unique = pd.factorize(pairs)
-    first = np.unique(codes, return_index=True)[1]
-    labels = [name for _, name in unique]
+    number, of_pair, labels = numbered(benchmark, names)
     if len(set(labels)) < len(labels):
         # Two benchmarks use one name. Its length keeps the joint label unambiguous.
-        labels = [f"{b}/{name}" for b, name in unique]
-    if len(set(labels)) < len(labels):
-        labels = [f"{len(b)}:{b}/{name}" for b, name in unique]
-    return codes.astype(np.int64), tuple(labels), benchmark[first]
+        pairs = [(benchmarks[b], name) for b, name in zip(of_pair, labels, strict=True)]
+        labels = [f"{b}/{name}" for b, name in pairs]
+        if len(set(labels)) < len(labels):
+            labels = [f"{len(b)}:{b}/{name}" for b, name in pairs]
+    return number, tuple(labels), of_pair
 
 
 def item_column(responses: Responses, by: str, frame: pd.DataFrame) -> pd.Series:

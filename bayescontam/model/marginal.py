@@ -128,6 +128,11 @@ class Lattice:
         return np.minimum(level, ends[:, None])[self.group]
 
     @cached_property
+    def first_of_item(self) -> IntArray:
+        """First level of each item's group, dims (item,)."""
+        return self.first[self.group]
+
+    @cached_property
     def nodes(self) -> FloatArray:
         """Difficulties at which integrands are evaluated, in their standard deviations."""
         # Evenly spaced: the trapezoidal rule converges geometrically for smooth integrands that

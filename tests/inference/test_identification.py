@@ -10,7 +10,8 @@ import xarray as xr
 from bayescontam.data.responses import Responses
 from bayescontam.inference.design_checks import design_checks
 from bayescontam.inference.estimands import reference_levels
-from bayescontam.inference.identification import OwnSlopes, extrapolation, identify
+from bayescontam.inference.identification import extrapolation, identify
+from bayescontam.inference.own_slopes import OwnSlopes
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model

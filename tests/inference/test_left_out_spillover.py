@@ -11,7 +11,7 @@ from scipy import stats
 from bayescontam.data.responses import Responses
 from bayescontam.inference import left_out_spillover as left_out
 from bayescontam.inference.checks import Check, Outcome, Thresholds
-from bayescontam.inference.identification import OwnSlopes, own_slopes
+from bayescontam.inference.own_slopes import OwnSlopes, own_slopes
 from bayescontam.inference.posterior import Draws
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import Priors

@@ -9,7 +9,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from bayescontam.data.responses import Responses
-from bayescontam.inference.identification import (
+from bayescontam.inference.own_slopes import (
     NODES,
     _PairRows,
     _scores,
