@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pandas as pd
+import pytest
 
 SCRIPT = """
 import json, sys, warnings
@@ -37,6 +38,7 @@ def to_400(result: dict, compilation: bool) -> float:
     return result["compile"] * compilation + result["sample"] * 400 / result["ess"]
 
 
+@pytest.mark.timeout(7200)
 def test_fifty_thousand_responses() -> None:
     results = {name: run(name) for name in ("marginalised", "sampled", "Bambi")}
     ours = pd.Series(results["marginalised"]["ability"])

@@ -1,5 +1,6 @@
 """Validated tables of responses, from files, data frames and covariates."""
 
+import hashlib
 import json
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayescontam._files import sha256
 from bayescontam._text import join_list, printable
 from bayescontam._types import BoolArray, FloatArray, IntArray
 from bayescontam.data.covariates import Covariates, Missing, read_covariates
@@ -401,8 +401,10 @@ class Responses:
         names = [list(own) for own in found]
         order = np.lexsort(codes)
         columns = [*codes, *(self.frame[name].to_numpy() for name in ("n_correct", "n_trials"))]
-        numbers = np.stack(columns)[:, order].astype("<i8")
-        return sha256(json.dumps([names, len(order)]).encode() + numbers.tobytes())
+        found = hashlib.sha256(json.dumps([names, len(order)]).encode())
+        for column in columns:  # one at a time: all of a large table would not fit in memory
+            found.update(column[order].astype("<i8").tobytes())
+        return found.hexdigest()
 
 
 def _keys(frame: pd.DataFrame) -> list[str]:

@@ -378,12 +378,13 @@ def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
     draws = draws.thinned(max(20, min(DRAWS, MOST_NUMBERS // len(design))))
     order = np.lexsort((draws.theta.mean(axis=0)[design.model_unit], design.item))
     starts = np.flatnonzero(np.diff(design.item[order], prepend=-1))
-    data = _observed(design, order, starts)
     together = _contaminated(design)
     totals = np.zeros((2, len(starts)))
     pooled = np.zeros((2, len(draws), len(design.benchmarks)))
+    observed = []
     for items in runs(starts, len(order), BLOCK):
         own, done = _ItemRows.of(built, order, starts, items), 0
+        observed.append(_observed(own.design, own.starts))
         for part in draws.chunks(own.design, _AT_ONCE):
             scores = score_items(own.answers(part))
             z = scores.score / np.sqrt(np.maximum(scores.variance, 1e-12))
@@ -392,6 +393,7 @@ def item_fit(draws: Draws, built: BuiltModel) -> xr.Dataset | None:
                 each = pooled[:, done : done + len(part)]
                 each += scores.score @ together[items], scores.variance @ together[items]
             done += len(part)
+    data = {name: np.concatenate([each[name] for each in observed]) for name in observed[0]}
     solved = data["solved"]
     judged = (data["answers"] >= FEWEST_MODELS) & (solved > 0) & (solved < 1)
     z, p_value = np.where(judged, totals / len(draws), np.nan)
@@ -513,15 +515,15 @@ class _ItemRows:
         return np.maximum(eta, clean)
 
 
-def _observed(design: Design, order: IntArray, starts: IntArray) -> dict[str, FloatArray]:
+def _observed(design: Design, starts: IntArray) -> dict[str, FloatArray]:
     """Return what is seen of each item; responses are ordered by item, then by ability."""
-    count = np.diff(starts, append=len(order))
-    place = np.arange(len(order)) - np.repeat(starts, count)
+    count = np.diff(starts, append=len(design))
+    place = np.arange(len(design)) - np.repeat(starts, count)
     size = np.repeat(count, count)
     half = size // 2
-    score = (design.n_correct / design.n_trials)[order]
+    score = design.n_correct / design.n_trials
     parts = {
-        "solved": np.ones(len(order), dtype=bool),
+        "solved": np.ones(len(design), dtype=bool),
         "solved_by_weaker": place < half,
         "solved_by_stronger": place >= size - half,
     }
@@ -531,7 +533,7 @@ def _observed(design: Design, order: IntArray, starts: IntArray) -> dict[str, Fl
         total = np.add.reduceat(rows * score, starts)
         found[name] = np.divide(total, members, where=members > 0, out=np.full(len(count), np.nan))
     if design.contamination is not None:
-        found["contamination"] = np.add.reduceat(design.contamination[order], starts) / count
+        found["contamination"] = np.add.reduceat(design.contamination, starts) / count
     return found
 
 

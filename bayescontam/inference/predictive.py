@@ -1,5 +1,6 @@
 """Predictive densities of responses, and predictive checks of posterior and prior."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -232,33 +233,34 @@ class Prediction:
 
 
 @dataclass(frozen=True, eq=False)
-class UnitBins:
-    """Groups of responses whose mean score is compared with replicated ones."""
+class Cells:
+    """Groups of responses whose mean scores are compared."""
 
-    of_response: IntArray
-    count: int
+    of_response: IntArray  # position in a flattened array of all groups
+    shape: tuple[int, ...]
     weight: FloatArray
 
-    def sums(self, numbers: IntArray) -> FloatArray:
-        """Return the sum of numbers of each cell, dims (cell,)."""
-        return np.bincount(self.of_response, numbers, minlength=self.count)
+    def sums(self, numbers: IntArray | FloatArray) -> FloatArray:
+        """Return the sum of numbers of responses in each group, dims (*shape,)."""
+        return np.bincount(self.of_response, numbers, math.prod(self.shape)).reshape(self.shape)
 
-    def totals(self, scores: FloatArray, rows: IntArray | slice) -> FloatArray:
-        """Return weighted sums of the scores of some responses, dims (…, cell)."""
-        cell, weight = self.of_response[rows], self.weight[rows]
-        return np.stack([np.bincount(cell, weight * row, minlength=self.count) for row in scores])
+    def totals(self, scores: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
+        """Return weighted sums of the scores of some responses, dims (…, *shape)."""
+        cell, weight, size = self.of_response[rows], self.weight[rows], math.prod(self.shape)
+        sums = [np.bincount(cell, weight * row, size) for row in scores]
+        return np.stack(sums).reshape(-1, *self.shape)
 
-    def means(self, totals: FloatArray) -> FloatArray:
-        """Return the mean score of each cell from its total; NaN for an empty cell."""
-        size = np.bincount(self.of_response, self.weight, minlength=self.count)
-        return totals / np.where(size, size, np.nan)
+    def means(self, scores: FloatArray) -> FloatArray:
+        """Return the mean score of each group, dims (…, *shape); NaN where there is none."""
+        size = self.sums(self.weight)
+        return self.totals(scores) / np.where(size, size, np.nan)
 
 
-def contamination_bins(design: Design) -> tuple[UnitBins, FloatArray]:
-    """Group responses by benchmark and contamination, dims (benchmark, bin)."""
+def _bins(design: Design) -> IntArray:
+    """Return the bin of each response's contamination among those of its benchmark."""
     # Bins hold about equally many responses; of few values, each is a bin.
-    assert design.contamination is not None
     bin_of = np.zeros(len(design), dtype=np.int64)
+    assert design.contamination is not None
     for b in range(len(design.benchmarks)):
         rows = design.benchmark == b
         values = design.contamination[rows]
@@ -266,42 +268,43 @@ def contamination_bins(design: Design) -> tuple[UnitBins, FloatArray]:
         if len(edges) > BINS:
             edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[:-1]))
         bin_of[rows] = np.searchsorted(edges, values, side="right") - 1
-    cells = UnitBins(design.benchmark * BINS + bin_of, len(design.benchmarks) * BINS, design.weight)
-    centers = cells.means(cells.totals(design.contamination[None], slice(None)))[0]
-    return cells, centers.reshape(len(design.benchmarks), BINS)
+    return bin_of
 
 
 def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Replicate the data from posterior draws and keep mean scores of groups."""
     design = built.design
-    shape = len(design.models), len(design.benchmarks)
-    groups = {
-        "score": (UnitBins(design.model_benchmark, int(np.prod(shape)), design.weight), shape)
-    }
-    result = xr.Dataset(coords={name: design.coords[name] for name in ("model", "benchmark")})
+    of_response, shape = design.model_benchmark, design.answered.shape
+    axes = {"score": (-1, ("model", "benchmark"))}  # what each kind of score is summed over
     if design.contamination is not None:
-        bins, centers = contamination_bins(design)
-        groups["binned"] = (bins, centers.shape)
-        result["bin_contamination"] = (("benchmark", "bin"), centers)
-    observed = (design.n_correct / design.n_trials)[None]
+        of_response, shape = of_response * BINS + _bins(design), (*shape, BINS)
+        axes["binned"] = (-3, ("benchmark", "bin"))
+    else:
+        shape = (*shape, 1)
+    cells = Cells(of_response, shape, design.weight)
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
-    totals = {name: np.zeros((len(draws), cells.count)) for name, (cells, _) in groups.items()}
+    totals = np.zeros((len(draws), *shape))
     for rows in blocks_of_responses(built):
         every, done = len(rows) == len(design), 0
         own, seen = (draws, design) if every else responses_of(draws, built, rows)
         for part in own.chunks(seen, CHUNK if every else CACHED):
             some = expand_to_items(part, built.lattice) if every else part
             scores = replicated_counts(some, replace(built, design=seen), rng) / seen.n_trials
-            for name, (cells, _) in groups.items():
-                totals[name][done : done + len(part)] += cells.totals(scores, rows)
+            totals[done : done + len(part)] += cells.totals(scores, rows)
             done += len(part)
-    for name, (cells, size) in groups.items():
-        dims = ("model", "benchmark") if name == "score" else ("benchmark", "bin")
-        seen_score = cells.means(cells.totals(observed, slice(None)))[0]
-        result[name] = (dims, seen_score.reshape(size))
-        result[f"{name}_trials"] = (dims, cells.sums(design.n_trials).reshape(size))
-        values = cells.means(totals[name]).reshape(-1, *size)
-        result[f"{name}_replicated"] = (("replicate", *dims), values.astype(np.float32))
+    result = xr.Dataset(coords={name: design.coords[name] for name in ("model", "benchmark")})
+    observed = cells.totals((design.n_correct / design.n_trials)[None])[0]
+    size, trials = cells.sums(design.weight), cells.sums(design.n_trials)
+    for name, (axis, dims) in axes.items():
+        whole = size.sum(axis)
+        whole = np.where(whole, whole, np.nan)
+        result[name] = (dims, observed.sum(axis) / whole)
+        result[f"{name}_trials"] = (dims, trials.sum(axis))
+        replicated = (totals.sum(axis) / whole).astype(np.float32)
+        result[f"{name}_replicated"] = (("replicate", *dims), replicated)
+    if design.contamination is not None:
+        center = cells.totals(design.contamination[None])[0].sum(-3)
+        result["bin_contamination"] = (("benchmark", "bin"), center / whole)
     return result
 
 

@@ -19,7 +19,7 @@ from bayescontam.data.responses import Path, Responses, given_responses
 from bayescontam.errors import UsageError
 from bayescontam.inference.estimands import Reference, estimands
 from bayescontam.inference.posterior import Draws, accuracy
-from bayescontam.inference.predictive import UnitBins, prior_draws, replicated_counts
+from bayescontam.inference.predictive import Cells, prior_draws, replicated_counts
 from bayescontam.inference.total_effects import ZERO_AT_REFERENCE
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import Design
@@ -483,7 +483,7 @@ def _of_items(
     """Yield accuracies of single items, and their spread within pairs of two items or more."""
     design = built.design
     count = len(design.models) * len(design.benchmarks)
-    cells = UnitBins(design.model_benchmark, count, design.weight)
+    cells = Cells(design.model_benchmark, (count,), design.weight)
     several = np.bincount(design.model_benchmark, minlength=count) > 1
     reached = np.cumsum(design.weight)
     singles, spreads = [], []

@@ -424,11 +424,7 @@ class Design:
     def complete(self) -> NDArray[np.bool_]:
         """Whether all models that answered any item of a benchmark answered all, (benchmark,)."""
         items = np.bincount(self.benchmark_of_item, minlength=len(self.benchmarks))
-        pairs = np.unique(self.model * len(self.items) + self.item)
-        cell = pairs // len(self.items), self.benchmark_of_item[pairs % len(self.items)]
-        count = np.zeros(self.answered.shape, dtype=np.int64)
-        np.add.at(count, cell, 1)
-        return ((count == items) | ~self.answered).all(axis=0)
+        return ((self.items_answered == items) | ~self.answered).all(axis=0)
 
     @cached_property
     def items_answered(self) -> IntArray:
