@@ -511,7 +511,7 @@ class _ItemRows:
         if not lifted:
             return clean
         if draws.node is not None and exposure is not None:
-            eta = eta + slopes(draws, design) * exposure.shifts(draws.node)[:, self.rows]
+            eta = eta + slopes(draws, design) * exposure.shifts(draws.node, self.rows)
         return np.maximum(eta, clean)
 
 

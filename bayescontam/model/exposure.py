@@ -100,8 +100,11 @@ class Exposure:
         logit = logit + p_shift[:, self.moves.cell[groups]] * self.moves.scale[groups]
         return np.stack([log_expit(-logit), log_expit(logit)], axis=-1)
 
-    def shifts(self, node: NDArray[np.integer[Any]]) -> FloatArray:
+    def shifts(self, node: NDArray[np.integer[Any]], rows: IntArray | None = None) -> FloatArray:
         """Return each response's contamination less its mean, (draw, group) to (draw, response)."""
+        if rows is not None:  # some responses
+            group = self.group[rows]
+            return np.asarray(self.offsets[group, node[:, group]])
         chosen = self.offsets[np.arange(len(self)), node]
         return chosen[:, self.group]
 
