@@ -8,6 +8,7 @@ import pytest
 
 from bayescontam.data.responses import Responses
 from bayescontam.inference import blocks, item_fit
+from bayescontam.inference.estimands import estimands
 from bayescontam.inference.own_slopes import own_slopes
 from bayescontam.inference.posterior import accuracy, draw_difficulties, expand_to_items
 from bayescontam.inference.predictive import posterior_checks, prior_draws
@@ -136,6 +137,30 @@ def test_replicated_scores_have_their_moments_in_blocks(
     assert np.abs(away.mean(axis=0) / np.sqrt(inner.mean(axis=0) / len(draws))).max() < 4.8
     ratio = away.var(axis=0) / inner.mean(axis=0)
     assert np.abs(ratio - 1).max() < 4.8 * np.sqrt(2 / len(draws))
+
+
+def test_items_counted_once_give_the_estimands_of_all_items() -> None:
+    frame = simulate(seed=10, models=3, benchmarks=1, items=800).responses
+    frame["contamination"] = frame["contamination"].round()
+    model = build(load_model("hierarchical"), Responses.from_frame(frame), "marginalised")
+    draws, _ = prior_draws(model, DRAWS, np.random.default_rng(11))
+    lattice, design = model.lattice, model.design
+    assert lattice is not None
+    assert draws.place is not None
+    assert draws.tally is not None  # there are so many items that it takes no more room
+    counted = draws.tally.reshape(DRAWS, len(lattice.trials), -1)
+    for d in range(DRAWS):
+        wanted = np.zeros(counted[d].shape)
+        np.add.at(
+            wanted, (lattice.level[np.arange(800), lattice.basis.argmax(1)], draws.place[d]), 1
+        )
+        np.testing.assert_array_equal(counted[d], wanted)
+    found = estimands(draws, model, (1, DRAWS), "zero")["estimands"]
+    every = expand_to_items(draws, lattice)
+    for name, level in (("accuracy", None), ("genuine_ability_direct", np.zeros(len(design)))):
+        p = accuracy(every, model, level).reshape(DRAWS, -1)
+        means = np.stack([p[:, design.model == m].mean(axis=1) for m in range(3)], axis=1)
+        np.testing.assert_allclose(found[name].to_numpy()[0, :, :, 0], means, rtol=1e-9)
 
 
 def test_the_observed_scores_are_those_of_one_block(cut: Any) -> None:
