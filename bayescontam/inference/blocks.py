@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from bayescontam._types import IntArray
-from bayescontam.inference.posterior import Draws, expand_to_items
+from bayescontam.inference.posterior import CACHED, CHUNK, Draws, expand_to_items
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.marginal import LARGE
@@ -49,6 +49,21 @@ def _blocks(label: IntArray, most: int) -> Iterator[IntArray]:
     ends = np.append(starts[1:], len(order))
     for labels in runs(starts, len(order), most):
         yield np.sort(order[starts[labels[0]] : ends[labels[-1]]])
+
+
+def draws_by_block(
+    draws: Draws, built: BuiltModel
+) -> Iterator[tuple[IntArray, slice, Draws, Design]]:
+    """Yield responses and positions of draws, and these draws with the design of the responses."""
+    for rows in blocks_of_responses(built):
+        every = len(rows) == len(built.design)
+        own, seen = (draws, built.design) if every else responses_of(draws, built, rows)
+        done = 0
+        for part in own.chunks(seen, CHUNK if every else CACHED):
+            # Of a whole table, difficulties of all draws might not fit in memory.
+            some = expand_to_items(part, built.lattice) if every else part
+            yield rows, slice(done, done + len(part)), some, seen
+            done += len(part)
 
 
 def responses_of(draws: Draws, built: BuiltModel, rows: IntArray) -> tuple[Draws, Design]:

@@ -10,15 +10,13 @@ import xarray as xr
 from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
-from bayescontam.inference.blocks import blocks_of_responses, responses_of
+from bayescontam.inference.blocks import draws_by_block, responses_of
 from bayescontam.inference.posterior import (
-    CACHED,
     CHUNK,
     Draws,
     accuracy,
     draw_contamination,
     draw_difficulties,
-    expand_to_items,
     predictor,
     response_guess,
     slopes,
@@ -274,37 +272,29 @@ def _bins(design: Design) -> IntArray:
 def posterior_checks(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> xr.Dataset:
     """Replicate the data from posterior draws and keep mean scores of groups."""
     design = built.design
-    of_response, shape = design.model_benchmark, design.answered.shape
-    axes = {"score": (-1, ("model", "benchmark"))}  # what each kind of score is summed over
-    if design.contamination is not None:
-        of_response, shape = of_response * BINS + _bins(design), (*shape, BINS)
-        axes["binned"] = (-3, ("benchmark", "bin"))
-    else:
-        shape = (*shape, 1)
-    cells = Cells(of_response, shape, design.weight)
+    known = design.contamination
+    bins = 1 if known is None else BINS
+    of_response = design.model_benchmark * bins + (0 if known is None else _bins(design))
+    cells = Cells(of_response, (*design.answered.shape, bins), design.weight)
     draws = draws.thinned(max(FEWEST, min(REPLICATES, MOST_NUMBERS // len(design))))
-    totals = np.zeros((len(draws), *shape))
-    for rows in blocks_of_responses(built):
-        every, done = len(rows) == len(design), 0
-        own, seen = (draws, design) if every else responses_of(draws, built, rows)
-        for part in own.chunks(seen, CHUNK if every else CACHED):
-            some = expand_to_items(part, built.lattice) if every else part
-            scores = replicated_counts(some, replace(built, design=seen), rng) / seen.n_trials
-            totals[done : done + len(part)] += cells.totals(scores, rows)
-            done += len(part)
+    totals = np.zeros((len(draws), *cells.shape))
+    for rows, at, part, seen in draws_by_block(draws, built):
+        scores = replicated_counts(part, replace(built, design=seen), rng) / seen.n_trials
+        totals[at] += cells.totals(scores, rows)
     result = xr.Dataset(coords={name: design.coords[name] for name in ("model", "benchmark")})
     observed = cells.totals((design.n_correct / design.n_trials)[None])[0]
     size, trials = cells.sums(design.weight), cells.sums(design.n_trials)
-    for name, (axis, dims) in axes.items():
+    kinds = [("score", -1, ("model", "benchmark")), ("binned", -3, ("benchmark", "bin"))]
+    for name, axis, dims in kinds[:1] if known is None else kinds:
         whole = size.sum(axis)
         whole = np.where(whole, whole, np.nan)
         result[name] = (dims, observed.sum(axis) / whole)
         result[f"{name}_trials"] = (dims, trials.sum(axis))
         replicated = (totals.sum(axis) / whole).astype(np.float32)
         result[f"{name}_replicated"] = (("replicate", *dims), replicated)
-    if design.contamination is not None:
-        center = cells.totals(design.contamination[None])[0].sum(-3)
-        result["bin_contamination"] = (("benchmark", "bin"), center / whole)
+        if known is not None and name == "binned":
+            center = cells.totals(known[None])[0].sum(axis)
+            result["bin_contamination"] = (dims, center / whole)
     return result
 
 
