@@ -85,7 +85,12 @@ def item_sentences(known: xr.Dataset, fdr: float) -> Iterator[str]:
             " all or none solved them."
         )
     count = int((q_value <= fdr).sum())
-    if count:
+    if not judged:
+        yield (
+            f"No item could be judged: of each, fewer than {FEWEST_MODELS} models answered it, or"
+            " all or none solved it."
+        )
+    elif count:
         yield (
             f"{count:,} of {judged:,} items do not fit, at a false discovery rate of {fdr:g}: given"
             " how hard they are, weak models solve them more and strong ones less than their"

@@ -236,6 +236,13 @@ def test_items_that_say_nothing_are_not_judged() -> None:
     assert "2 could not be judged" in next(item_sentences(found, 0.1))
 
 
+def test_two_models_judge_no_item() -> None:
+    table, theta = board(np.random.default_rng(8), 0)
+    two = table["model"].isin(["m0", "m1"])
+    sentence = next(item_sentences(judged(table[two], theta[:2]), 0.1))
+    assert sentence.startswith("No item could be judged: of each, fewer than 3 models")
+
+
 def test_rows_of_different_items_have_no_item_fit() -> None:
     frame = pd.DataFrame(
         {"model": ["a", "b"], "benchmark": "b", "item": "all", "n_correct": [3, 5], "n_trials": 9}
