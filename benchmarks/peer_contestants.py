@@ -34,6 +34,7 @@ def data() -> pd.DataFrame:
 def ours(difficulties: str) -> dict:
     """Fit abilities by benchmark with this package."""
     from bayescontam.data.responses import Responses
+    from bayescontam.inference.compiling import compile_model
     from bayescontam.model.build import build
     from bayescontam.specs.registry import load_model
     from tests.support.given_fits import changed
@@ -42,8 +43,11 @@ def ours(difficulties: str) -> dict:
     spec = changed(load_model("concepts"), ability={"by": "benchmark"})
     started = time.perf_counter()
     built = build(spec, responses, difficulties)
-    tree, compiled, sampled = _nutpie(built.model, target_accept=0.9)
-    theta = tree["posterior"]["theta"].to_numpy()
+    model = compile_model(built.model)
+    compiled = time.perf_counter()
+    variables, _ = model.sample(seed=1, target_accept=0.9, **DRAWS)
+    sampled = time.perf_counter()
+    theta = variables["theta"]
     means = pd.Series(theta.mean(axis=(0, 1, 3)), built.design.models)
     share = np.bincount(built.design.benchmark_of_item) / len(built.design.items)
     by_items = pd.Series(theta.mean(axis=(0, 1)) @ share, built.design.models).to_dict()

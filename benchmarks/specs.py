@@ -125,14 +125,13 @@ def answered(truth: Draws, built: BuiltModel, rng: np.random.Generator) -> np.nd
 class Sampler(Compiled):
     """A model compiled once for all data sets of a case, which reports how it fared too."""
 
-    def sample(self, built: BuiltModel, seed: int) -> tuple[xr.Dataset, xr.Dataset]:
+    def sample(self, built: BuiltModel, seed: int) -> tuple[xr.Dataset, Any]:
         """Return posterior draws and statistics of the sampler for the counts of `built`."""
         default = Sampling()
-        tree = self.tree(
+        return self.sampled(
             built, seed, draws=DRAWS, tune=default.tune, chains=CHAINS, cores=1,
             target_accept=default.target_accept,
         )  # fmt: skip
-        return tree["posterior"].to_dataset(), tree["sample_stats"].to_dataset()
 
 
 class Recovery:
@@ -219,7 +218,7 @@ def below(draws: np.ndarray, true: np.ndarray, rng: np.random.Generator) -> list
     return [float(x) for x in share[moving].round(5)]
 
 
-def fared(reported: Mapping[str, np.ndarray], stats: xr.Dataset) -> Result:
+def fared(reported: Mapping[str, np.ndarray], stats: Mapping[Any, Any]) -> Result:
     """Return how the sampler fared over all quantities, and where it was worst."""
     figures = {name: pd.DataFrame(convergence(values)) for name, values in reported.items()}
     moving = pd.concat(figures).dropna()

@@ -5,11 +5,10 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 import pymc as pm
 import xarray as xr
 
-from bayescontam._optional import arviz_without_pictures, check_installed
+from bayescontam._optional import check_installed
 from bayescontam._types import FloatArray
 from bayescontam.calibration.jax_sampler import Vectors, chees, precision
 from bayescontam.calibration.quantities import Key, as_dataset
@@ -21,9 +20,6 @@ from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import make_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import Gates, SamplingSpec
-
-with arviz_without_pictures():
-    import nutpie
 
 LONGER = {"draws": 4, "tune": 2}  # how many times as long the second try is
 TARGET_ACCEPT = 0.99  # acceptance of the second try: small steps, which diverge less
@@ -38,31 +34,6 @@ class SampledDraws:
     posterior: xr.Dataset  # dims (chain, draw, …)
     diverged: float  # share of draws that diverged
     built: BuiltModel  # with the data of the table that was fitted
-
-
-def read_trace(trace: Any, draws: int) -> tuple[xr.Dataset, float]:
-    """Return the draws of a raw trace, dims (chain, draw, …), and the share that diverged."""
-    # What `nutpie.sample` returns otherwise has many labels, which take as long as a short chain.
-    chains, statistics = trace.get_arrow_trace()
-    for chain in statistics:
-        if chain.num_rows - int(_column(chain, "tuning").sum()) < draws:
-            raise KeyboardInterrupt
-    # What only the sampler needed has a name that ends in two underscores.
-    names = [name for name in chains[0].column_names if not name.endswith("__")]
-    data = {name: np.stack([_column(chain, name)[-draws:] for chain in chains]) for name in names}
-    diverged = [_column(chain, "diverging")[-draws:].mean() for chain in statistics]
-    return as_dataset(data), float(np.mean(diverged))
-
-
-def _column(batch: Any, name: str) -> FloatArray:
-    """Return a column of a record batch, dims (draw, …)."""
-    column = batch.column(name)
-    shape = column.field.metadata.get(b"shape", b"").decode()
-    values = pa.array(column)
-    if hasattr(values, "flatten"):
-        values = values.flatten()
-    numbers: FloatArray = values.to_numpy(zero_copy_only=False)
-    return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))
 
 
 def lengthen(sampling: SamplingSpec) -> SamplingSpec:
@@ -135,15 +106,13 @@ class NutpieSampler:
     def draw(self, responses: Responses, seed: int, sampling: SamplingSpec) -> SampledDraws:
         """Return draws for a table of the same layout as the first."""
         built, values = self._reusable.given(responses)
-        trace = nutpie.sample(
-            self._compiled.with_data(**values),
+        variables, statistics = self._compiled.with_data(**values).sample(
             **sampling.model_dump(include={"draws", "tune", "chains", "target_accept"}),
             cores=1,
             seed=seed,
-            progress_bar=False,
-            return_raw_trace=True,
         )
-        return SampledDraws(*read_trace(trace, sampling.draws), built)
+        diverged = float(statistics["diverging"].mean())
+        return SampledDraws(as_dataset(variables), diverged, built)
 
 
 class JaxSampler:

@@ -8,10 +8,9 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayescontam._optional import arviz_without_pictures
 from bayescontam._random import stream
 from bayescontam.data.responses import Responses
-from bayescontam.inference.compiling import compile_model
+from bayescontam.inference.compiling import CompiledModel, compile_model
 from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import prior_draws
 from bayescontam.inference.sampling import Sampling, sample_model
@@ -19,9 +18,6 @@ from bayescontam.model.build import BuiltModel, Varying, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
 from bayescontam.specs.model import ModelSpec
-
-with arviz_without_pictures():
-    from nutpie.compile_pymc import CompiledPyMCModel
 
 PRIOR_DRAWS, MIN_PRIOR_DRAWS = 2000, 500
 MOST_NUMBERS = 100_000_000
@@ -97,10 +93,10 @@ class CompiledModels:
 
     def __init__(self, several: bool = True) -> None:
         self._several, self._found = several, list[_Compiled]()
-        self._last: tuple[BuiltModel, CompiledPyMCModel] | None = None
+        self._last: tuple[BuiltModel, CompiledModel] | None = None
         self._prior: tuple[BuiltModel, int, tuple[Draws, xr.Dataset]] | None = None
 
-    def of(self, built: BuiltModel, progress: bool = False) -> CompiledPyMCModel:
+    def of(self, built: BuiltModel, progress: bool = False) -> CompiledModel:
         """Return the compiled model of a table, with the table's data."""
         # Groups of items whose difficulties are integrated out follow from the counts.
         alone = built.lattice is not None or not counts_are_data(built.spec, built.design)
@@ -122,7 +118,7 @@ class CompiledModels:
             self._prior = last
         return last[2]
 
-    def _shared(self, built: BuiltModel, progress: bool) -> CompiledPyMCModel:
+    def _shared(self, built: BuiltModel, progress: bool) -> CompiledModel:
         for each in self._found:
             if each.suits(built):
                 return each.given(built)
@@ -145,18 +141,14 @@ def sample(
     compiled = None
     if models is not None and sampling.engine == "nutpie":
         compiled = models.of(built, progress)
-    posterior, statistics = sample_model(built.model, sampling, seed, progress, compiled)
-    # A model that was compiled for another table has that one's labels.
-    coords = {name: built.model.coords.get(str(name)) for name in posterior.dims}
-    own = {name: list(values) for name, values in coords.items() if values is not None}
-    return posterior.assign_coords(own), statistics
+    return sample_model(built.model, sampling, seed, progress, compiled)
 
 
 @dataclass(frozen=True)
 class _Compiled:
     first: BuiltModel
     reusable: ReusableModel
-    compiled: CompiledPyMCModel
+    compiled: CompiledModel
     differing: set[str]  # fields of the designs of its tables that may differ
 
     @classmethod
@@ -175,7 +167,7 @@ class _Compiled:
         """Return whether this is the model of a table, but for its data."""
         return _suits(self.first, built, self.differing)
 
-    def given(self, built: BuiltModel) -> CompiledPyMCModel:
+    def given(self, built: BuiltModel) -> CompiledModel:
         """Return the compiled model with the data of a table."""
         return self.compiled.with_data(**self.reusable.given(built.design)[1])
 

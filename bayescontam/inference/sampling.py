@@ -1,7 +1,6 @@
 """Sample a model by nutpie, PyMC or NumPyro."""
 
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -10,16 +9,13 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
-from bayescontam._optional import arviz_without_pictures, require
+from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage
 from bayescontam.errors import UsageError
-from bayescontam.inference.compiling import compile_model
+from bayescontam.inference.batched import labelled
+from bayescontam.inference.compiling import CompiledModel, compile_model
 from bayescontam.model.marginal import Difficulties
 from bayescontam.specs.base import suggest
-
-with arviz_without_pictures():
-    import nutpie
-    from nutpie.compile_pymc import CompiledPyMCModel
 
 Engine = Literal["nutpie", "pymc", "numpyro"]
 MAX_DEPTH = 10
@@ -73,22 +69,24 @@ def sample_model(
     sampling: Sampling,
     seed: int,
     progress: bool,
-    compiled: CompiledPyMCModel | None = None,
+    compiled: CompiledModel | None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Draw from the posterior of a PyMC model, which may have been compiled for nutpie before."""
     if sampling.engine == "nutpie":
         compiled = compiled or compile_model(model, progress)
-        tree = _by_nutpie(compiled, sampling, seed, progress)
-    else:
-        tree = _by_pymc(model, sampling, seed, progress)
+        variables, found = _by_nutpie(compiled, sampling, seed, progress)
+        return labelled(model, variables), _statistics(found)
+    tree = _by_pymc(model, sampling, seed, progress)
     posterior = tree["posterior"].to_dataset()
-    _refuse_part(posterior, sampling.draws)
-    return _named(posterior), _statistics(tree["sample_stats"].to_dataset())
+    if posterior.sizes["draw"] < sampling.draws:
+        raise KeyboardInterrupt  # which PyMC swallows, and cuts all chains to the shortest
+    statistics = tree["sample_stats"].to_dataset()
+    return _named(posterior), _statistics({str(n): statistics[n].to_numpy() for n in statistics})
 
 
 def _by_nutpie(
-    compiled: CompiledPyMCModel, sampling: Sampling, seed: int, progress: bool
-) -> xr.DataTree:
+    compiled: CompiledModel, sampling: Sampling, seed: int, progress: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Draw as `pm.sample` does, whose table of progress goes to the output."""
     total = sampling.chains * (sampling.tune + sampling.draws)
     diverging, done = 0, 0
@@ -96,12 +94,7 @@ def _by_nutpie(
     def note() -> str:
         return f"{diverging:,} divergences" if diverging else "no divergences"
 
-    with (
-        warnings.catch_warnings(),
-        progress_bar(progress, "sampling", total, "draws", note) as advance,
-    ):
-        # ArviZ's doubts of the few draws that nutpie returns where it is interrupted.
-        warnings.filterwarnings("ignore", message="Found chain dimension to be longer")
+    with progress_bar(progress, "sampling", total, "draws", note) as advance:
 
         def show(chains: list[Any]) -> None:
             nonlocal diverging, done
@@ -110,8 +103,7 @@ def _by_nutpie(
             advance(finished - done)
             done = finished
 
-        return nutpie.sample(
-            compiled,
+        return compiled.sample(
             draws=sampling.draws,
             tune=sampling.tune,
             chains=sampling.chains,
@@ -119,8 +111,6 @@ def _by_nutpie(
             target_accept=sampling.target_accept,
             # That of `pm.sample`: the same seed has always given the same draws.
             seed=int(np.random.default_rng(seed).spawn(1)[0].integers(2**30)),
-            save_warmup=False,
-            progress_bar=False,
             progress_callback=show if progress else None,
             progress_rate=500,
         )
@@ -165,16 +155,6 @@ def _side_by_side(sampling: Sampling) -> dict[str, Any]:
     return {"nuts": {"chain_method": "parallel" if enough else "sequential"}}
 
 
-def _refuse_part(posterior: xr.Dataset, draws: int) -> None:
-    """Raise what engines swallow: on Ctrl-C, chains that are cut or filled up with NaN."""
-    if posterior.sizes["draw"] == draws:
-        last = posterior.isel(draw=-1)
-        empty = [last[n].isnull().all(set(last[n].dims) - {"chain"}) for n in last.data_vars]
-        if not np.logical_and.reduce(empty).any():
-            return
-    raise KeyboardInterrupt
-
-
 def _named(posterior: xr.Dataset) -> xr.Dataset:
     """Drop what only the sampler needed, and give plain integer chains and draws."""
     sampled = posterior[[n for n in posterior.data_vars if not str(n).endswith("__")]]
@@ -183,7 +163,7 @@ def _named(posterior: xr.Dataset) -> xr.Dataset:
     )
 
 
-def _statistics(given: xr.Dataset) -> xr.Dataset:
+def _statistics(given: dict[str, Any]) -> xr.Dataset:
     """Return the sampler statistics under one set of names for all engines."""
     depth = given["depth"] if "depth" in given else given["tree_depth"]
     result = {
@@ -193,6 +173,6 @@ def _statistics(given: xr.Dataset) -> xr.Dataset:
         "n_steps": given["n_steps"].astype(np.int64),
         "reached_max_treedepth": depth >= MAX_DEPTH,
     }
-    data = {name: (("chain", "draw"), values.to_numpy()) for name, values in result.items()}
-    sizes = given.sizes
-    return xr.Dataset(data, {"chain": np.arange(sizes["chain"]), "draw": np.arange(sizes["draw"])})
+    chains, draws = depth.shape
+    data = {name: (("chain", "draw"), values) for name, values in result.items()}
+    return xr.Dataset(data, {"chain": np.arange(chains), "draw": np.arange(draws)})

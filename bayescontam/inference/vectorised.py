@@ -11,7 +11,7 @@ Range reduction as by Cody & Waite (1980), Software Manual for the Elementary Fu
 `fdlibm <https://www.netlib.org/fdlibm/>`__; the polynomials are the functions' own series.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from math import factorial
@@ -157,6 +157,19 @@ PARTS = ("numba_njit", "numba_funcify_and_cache_key", "register_funcify_and_cach
 
 
 @contextmanager
+def converted_by(ours: Mapping[type, Callable[..., Any]]) -> Iterator[None]:
+    """Have PyTensor convert operations for numba by other functions than its own."""
+    theirs = {op: basic.numba_funcify_and_cache_key.dispatch(op) for op in ours}
+    try:
+        for op, convert in ours.items():
+            basic.register_funcify_and_cache_key(op)(convert)
+        yield
+    finally:
+        for op, original in theirs.items():
+            basic.register_funcify_and_cache_key(op)(original)
+
+
+@contextmanager
 def vectorised_functions() -> Iterator[None]:
     """Have PyTensor compile with these functions in the place of its own, for doubles."""
     if not all(hasattr(basic, name) for name in PARTS):
@@ -189,14 +202,10 @@ def vectorised_functions() -> Iterator[None]:
 
     basic.numba_njit = numba_njit
     try:
-        for op in FUNCTIONS:
-            basic.register_funcify_and_cache_key(op)(ours)
-        basic.register_funcify_and_cache_key(Composite)(composite)
-        yield
+        with converted_by(dict.fromkeys(FUNCTIONS, ours) | {Composite: composite}):
+            yield
     finally:
         basic.numba_njit = njit
-        for op, original in theirs.items():
-            basic.register_funcify_and_cache_key(op)(original)
 
 
 def _key(name: str) -> str:

@@ -163,15 +163,16 @@ def test_ctrl_c_while_sampling_leaves_nothing(tmp_path: Path, phase: str) -> Non
 
 
 def engine_returns(monkeypatch: pytest.MonkeyPatch, x: np.ndarray) -> Callable[[int], Any]:
-    """Let nutpie return draws `x` of one parameter; give a function that asks for some."""
+    """Let PyMC return draws `x` of one parameter; give a function that asks for some."""
     names = ("diverging", "energy", "tree_depth", "n_steps")
     statistics = {name: (("chain", "draw"), np.zeros(x.shape)) for name in names}
     groups = {"posterior": xr.Dataset({"x": (("chain", "draw"), x)})}
     tree = xr.DataTree.from_dict(groups | {"sample_stats": xr.Dataset(statistics)})
-    monkeypatch.setattr(engines, "compile_model", lambda *_: None)
-    monkeypatch.setattr(engines.nutpie, "sample", lambda *_, **__: tree)
+    monkeypatch.setattr(engines.pm, "sample", lambda *_, **__: tree)
     model: Any = None
-    return lambda draws: engines.sample_model(model, engines.Sampling(draws=draws), 1, False)
+    return lambda draws: engines.sample_model(
+        model, engines.Sampling(engine="pymc", draws=draws), 1, False
+    )
 
 
 def test_whole_chains_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,10 +186,3 @@ def test_fewer_draws_are_an_interruption(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         engine_returns(monkeypatch, np.ones((2, kept)))(asked)
-
-
-def test_a_chain_that_ends_in_nothing_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.ones((2, 10))
-    x[1, 9] = np.nan  # nutpie fills the shorter chains up
-    with pytest.raises(KeyboardInterrupt):
-        engine_returns(monkeypatch, x)(10)

@@ -15,9 +15,12 @@ from pytensor import config
 from pytensor.raise_op import Assert
 
 from bayescontam.inference import compiling
+from bayescontam.inference.batched import labelled
 from bayescontam.inference.compiling import compile_model
 from bayescontam.inference.vectorised import vectorised_functions
 from tests.support.compiled_model import density_of
+
+OPTIONS: dict[str, Any] = {"draws": 200, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
 
 
 def with_data() -> pm.Model:
@@ -56,22 +59,46 @@ def by_nutpie(make: Callable[[], pm.Model]) -> Any:
 
 @pytest.mark.parametrize("make", [with_data, without_data])
 def test_draws_are_those_of_nutpie(make: Callable[[], pm.Model]) -> None:
-    options = {"draws": 200, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
-    ours, theirs = (
-        nutpie.sample(each(make), progress_bar=False, **options)["posterior"].to_dataset()
-        for each in (compiled, by_nutpie)
-    )
-    assert set(ours.data_vars) == set(theirs.data_vars)
-    for name in theirs.data_vars:
+    ours, statistics = compiled(make).sample(**OPTIONS)
+    tree = nutpie.sample(by_nutpie(make), progress_bar=False, **OPTIONS)
+    theirs = tree["posterior"].to_dataset()
+    own = labelled(make(), ours)
+    assert set(ours) == {name for name in theirs.data_vars if not str(name).endswith("__")}
+    for name, values in ours.items():
+        assert own[name].dims == theirs[name].dims
         # By a constant is divided, which nutpie turns into a product: last digits differ.
-        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(values, theirs[name], rtol=1e-6, atol=1e-6)
+    for name in own.coords:
+        np.testing.assert_array_equal(own[name], theirs[name])
+    for name in ("diverging", "depth", "n_steps"):
+        np.testing.assert_array_equal(statistics[name], tree["sample_stats"][name])
 
 
 def test_data_are_set_anew() -> None:
-    narrow = compiled(with_data).with_data(scale=1e-6)
-    options = {"draws": 100, "tune": 200, "chains": 2, "cores": 1, "seed": 3}
-    drawn = nutpie.sample(narrow, progress_bar=False, **options)["posterior"]
-    assert np.abs(drawn["slope"].to_numpy()).max() < 1e-4
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    other = compiled(with_data).with_data(scale=1e-6).with_data(x=x)
+    drawn, _ = other.sample(**OPTIONS)
+    assert np.abs(drawn["slope"]).max() < 1e-4
+    # What follows from a draw follows from the new data, too, and only there.
+    np.testing.assert_allclose(drawn["line"], drawn["slope"][..., None] * x, rtol=1e-12)
+    before, _ = compiled(with_data).sample(**OPTIONS)
+    own = before["slope"][..., None] * with_data()["x"].get_value()
+    np.testing.assert_allclose(before["line"], own, rtol=1e-12)
+    with pytest.raises(KeyError, match="Unknown shared variable"):
+        other.with_data(y=1.0)
+
+
+def test_a_chain_that_is_cut_short_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nutpie swallows Ctrl-C, and returns what it has."""
+
+    def stopped(*given: Any, **options: Any) -> Any:
+        return sample(*given, **(options | {"draws": options["draws"] - 1}))
+
+    sample = nutpie.sample
+    compiled(without_data).sample(**OPTIONS)
+    monkeypatch.setattr(nutpie, "sample", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(without_data).sample(**OPTIONS)
 
 
 def test_nutpie_has_the_functions_that_are_replaced() -> None:
@@ -79,8 +106,9 @@ def test_nutpie_has_the_functions_that_are_replaced() -> None:
     for name, ours in zip(
         compiling.WRAPPERS, (compiling._log_density, compiling._expansion), strict=True
     ):
-        theirs = inspect.signature(getattr(compile_pymc, name))
-        assert len(theirs.parameters) == len(inspect.signature(ours).parameters)
+        theirs = inspect.signature(getattr(compile_pymc, name)).parameters
+        given = inspect.signature(ours).bind(*theirs).arguments
+        assert next(iter(given)) == next(iter(theirs)) == "n_dim"
 
 
 def test_a_nutpie_without_them_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +116,7 @@ def test_a_nutpie_without_them_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     before = [getattr(compile_pymc, name) for name in compiling.WRAPPERS]
     seen = []
 
-    def compiled(_: pm.Model) -> None:
+    def compiled(_: pm.Model, **__: Any) -> None:
         seen.extend(getattr(compile_pymc, name) for name in compiling.WRAPPERS)
 
     monkeypatch.setattr(compile_pymc, "compile_pymc_model", compiled)
@@ -132,7 +160,7 @@ def test_densities_are_those_of_nutpie(
     for make in (with_data, without_data):
         with config.change_flags(numba__cache=cached):
             ours = compile_model(make())
-        point = np.array([0.3, -0.2])[: ours.n_dim]
+        point = np.array([0.3, -0.2])[: ours.density.n_dim]
         found, wanted = density_of(ours)(point), density_of(by_nutpie(make))(point)
         assert found[0] == wanted[0] == 0
         # Code that is compiled together may round once less.

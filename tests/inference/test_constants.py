@@ -6,7 +6,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import nutpie
 import pymc as pm
 import pytest
 from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
@@ -37,7 +36,7 @@ def model(items: int, groups: int, seed: int) -> pm.Model:
 
 @pytest.fixture
 def functions(monkeypatch: pytest.MonkeyPatch) -> list[WithConstants]:
-    """Return the functions that nutpie wraps, as they are compiled."""
+    """Return the densities that nutpie wraps, as they are compiled."""
     found, theirs = [], compiling._by_address
 
     def watched(inner: Any) -> Any:
@@ -52,17 +51,17 @@ def test_a_table_of_another_size_finds_what_was_compiled(functions: list[WithCon
     """PyTensor stores under a key of its own, and numba by the types of arguments."""
     for sizes in SIZES:
         compile_model(model(*sizes))
-    for first, second in zip(functions[:2], functions[2:], strict=True):
-        keys = {CACHED_SRC_FUNCTIONS[each.function.py_func] for each in (first, second)}
-        assert len(keys) == 1
-        assert [*map(numba.typeof, first.constants)] == [*map(numba.typeof, second.constants)]
+    first, second = functions
+    keys = {CACHED_SRC_FUNCTIONS[each.function.py_func] for each in functions}
+    assert len(keys) == 1
+    assert [*map(numba.typeof, first.constants)] == [*map(numba.typeof, second.constants)]
 
 
 def test_constants_live_as_long_as_what_is_given_to_the_sampler(
     functions: list[WithConstants],
 ) -> None:
     """Compiled code knows their addresses alone."""
-    call = compile_model(model(*SIZES[0])).compiled_logp_func
+    call = compile_model(model(*SIZES[0])).density.compiled_logp_func
     constants = functions[0].constants
     alive = [weakref.ref(each) for each in constants if isinstance(each, np.ndarray)]
     functions.clear()
@@ -76,8 +75,8 @@ def test_constants_live_as_long_as_what_is_given_to_the_sampler(
 def test_python_can_call_them_too() -> None:
     made = model(*SIZES[0])
     compiled = compile_model(made)
-    x = np.linspace(-0.5, 0.5, compiled.n_dim)
-    found = compiled.logp_func(x)
+    x = np.linspace(-0.5, 0.5, compiled.density.n_dim)
+    found = compiled.density.logp_func(x)
     _, value, slopes = density_of(compiled)(x)
     assert found[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found[1], slopes, rtol=1e-12)
@@ -107,10 +106,10 @@ def test_each_table_has_its_own_density() -> None:
 
 def test_each_table_has_its_own_quantities() -> None:
     compiled = [compile_model(model(*sizes)) for sizes in SIZES]
-    options = {"draws": 20, "tune": 50, "chains": 1, "seed": 1, "progress_bar": False}
+    options = {"draws": 20, "tune": 50, "chains": 1, "seed": 1}
     for (items, groups, _), each in zip(SIZES, compiled, strict=True):
-        drawn = nutpie.sample(each, **options)["posterior"]
-        level, spread = drawn["level"].to_numpy(), drawn["spread"].to_numpy()[..., None]
+        drawn, _ = each.sample(**options)
+        level, spread = drawn["level"], drawn["spread"][..., None]
         assert level.shape[-1] == groups
         wanted = spread * (level - level.mean(axis=-1, keepdims=True)) * items
         np.testing.assert_allclose(drawn["sizes"], wanted, rtol=1e-10, atol=1e-12)

@@ -172,7 +172,7 @@ def test_a_model_is_given_again_where_only_counts_differ() -> None:
     ]
     models = CompiledModels()
     first, second = (models.of(each) for each in built)
-    assert first.compiled_logp_func is second.compiled_logp_func
+    assert first.density.compiled_logp_func is second.density.compiled_logp_func
     assert models.prior(built[0], 1) is models.prior(built[1], 1)
     assert models.prior(built[0], 2) is not models.prior(built[0], 1)
 
