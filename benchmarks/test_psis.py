@@ -1,4 +1,4 @@
-"""Time to smooth the importance weights of many responses, against ArviZ's ``psislw``.
+"""Time to smooth the importance weights of many responses, against ArviZ's and SciPy's functions.
 
 By ``make bench-all``. Both compute in one process and take turns; the best of five rounds counts.
 """
@@ -8,8 +8,10 @@ from time import process_time
 import numpy as np
 import pytest
 from arviz_stats.base.array import array_stats
+from scipy.special import logsumexp
 
 from bayescontam.inference.psis import psis_weights
+from bayescontam.model.likelihood import log_sum_exp
 
 
 @pytest.mark.parametrize(("draws", "sets"), [(1000, 2000), (6000, 400)])
@@ -29,4 +31,21 @@ def test_time_to_smooth_weights(draws: int, sets: int) -> None:
     each = {name: 1e6 * seconds / sets for name, seconds in times.items()}
     ratio = times["psislw"] / times["psis_weights"]
     print(f"\n{sets:,} sets of {draws:,} draws, µs each: {each}; ratio {ratio:.1f}")
+    assert ratio > 1.5
+
+
+def test_time_to_add_densities() -> None:
+    values = np.random.default_rng(1).normal(-3, 2, (1000, 1000))
+    contestants = {
+        "logsumexp": lambda: logsumexp(values, axis=1),
+        "log_sum_exp": lambda: log_sum_exp(values, axis=1),
+    }
+    times = dict.fromkeys(contestants, np.inf)
+    for _ in range(5):
+        for name, add in contestants.items():
+            start = process_time()
+            add()
+            times[name] = min(times[name], process_time() - start)
+    ratio = times["logsumexp"] / times["log_sum_exp"]
+    print(f"\na million densities, ms: { {n: 1e3 * s for n, s in times.items()} }; {ratio:.1f}")
     assert ratio > 1.5

@@ -22,6 +22,7 @@ from bayescontam.inference.psis import max_pareto_k, psis_weights
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.design import Design
 from bayescontam.model.exposure import Exposure, draw_nodes
+from bayescontam.model.likelihood import log_sum_exp
 from bayescontam.model.marginal import Lattice
 from bayescontam.model.quadrature import log_weights
 
@@ -119,9 +120,9 @@ def pooled_leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generat
     step = max(1, CHUNK // len(density))
     parts = []
     for start in range(0, density.shape[1], step):
-        some = density[:, start : start + step].T
+        some = np.ascontiguousarray(density[:, start : start + step].T)
         log_weights, pareto_k = psis_weights(-some)
-        parts.append((logsumexp(log_weights + some, axis=1), pareto_k))
+        parts.append((log_sum_exp(log_weights + some, axis=1), pareto_k))
     elpd, pareto_k = (np.concatenate(part) for part in zip(*parts, strict=True))
     log_density = np.log(chance_of / len(chosen))
     estimates = {"elpd": elpd, "pareto_k": pareto_k, "log_density": log_density}
@@ -205,7 +206,9 @@ def leave_one_out(draws: Draws, built: BuiltModel, rng: np.random.Generator) -> 
     parts, order, joint = [], [], np.zeros(len(chosen))
     for rows, density, center, together in _densities(predictive, rng):
         joint += together
-        parts.append(_left_out(density, *predictive.replicated(rows, center, rng), rng))
+        estimates, log_weights = _left_out(density)
+        pit = _pit(predictive, rows, center, log_weights, estimates["elpd"], rng)
+        parts.append(estimates | {"pit": pit})
         order.append(rows)
     if built.lattice is not None:  # not that given the difficulties that were drawn
         joint = np.array([joint_log_density(draws[d : d + 1], built.lattice) for d in chosen])
@@ -275,16 +278,34 @@ def _mixed(
     return rows, joint[:, group] - alone, center + shift, joint.sum(axis=1)
 
 
-def _left_out(
-    density: FloatArray, below: FloatArray, at: FloatArray, rng: np.random.Generator
-) -> dict[str, FloatArray]:
-    """Weigh draws as if each response had been left out."""
-    log_weights, pareto_k = psis_weights(-density.T)
-    weights = np.exp(log_weights)
-    lower, level = (weights * below.T).sum(axis=1), (weights * at.T).sum(axis=1)
-    return {
-        "elpd": logsumexp(log_weights + density.T, axis=1),
-        "log_density": logsumexp(density, axis=0) - np.log(len(density)),
+def _left_out(density: FloatArray) -> tuple[dict[str, FloatArray], FloatArray]:
+    """Weigh draws as if each response had been left out; log weights have dims (response, draw)."""
+    of_response = np.ascontiguousarray(density.T)
+    log_weights, pareto_k = psis_weights(-of_response)
+    estimates = {
+        "elpd": log_sum_exp(log_weights + of_response, axis=1),
+        "log_density": log_sum_exp(of_response, axis=1) - np.log(len(density)),
         "pareto_k": pareto_k,
-        "pit": np.clip(lower + rng.random(len(lower)) * level, 0, 1),
     }
+    return estimates, log_weights
+
+
+def _pit(
+    predictive: Prediction,
+    rows: IntArray,
+    center: FloatArray,
+    log_weights: FloatArray,
+    elpd: FloatArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Return where each count lies in its distribution given the others: uniform if they agree."""
+    design = predictive.built.design
+    # Of one trial, the density is the probability of the outcome, and the rest that of the other.
+    level = np.exp(elpd)
+    below = np.where(design.n_correct[rows] == 1, 1 - level, 0.0)
+    several = np.flatnonzero(design.n_trials[rows] > 1)
+    if several.size:
+        weights = np.exp(log_weights[several])
+        counts = predictive.replicated(rows[several], center[:, several], rng)
+        below[several], level[several] = ((weights * each.T).sum(axis=1) for each in counts)
+    return np.clip(below + rng.random(len(level)) * level, 0, 1)

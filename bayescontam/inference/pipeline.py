@@ -76,7 +76,7 @@ from bayescontam.inference.total_effects import own_totals, stored_totals
 from bayescontam.model.auto import AUTO, choose_spec
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.exposure import refuse_contaminated
-from bayescontam.model.marginal import LARGE, Difficulties
+from bayescontam.model.marginal import Difficulties
 from bayescontam.model.terms import models_without_overlap
 from bayescontam.parallel import usable_cores
 from bayescontam.specs.base import parse_toml
@@ -233,7 +233,7 @@ def _judged(
                 stream(seed, "assumed spillover"), sampled,
             ),
         }  # fmt: skip
-    found = _results(jobs, cores if len(built.design) >= LARGE else 1)
+    found = _results(jobs, cores)
     groups, own = found["estimands"], found.get("own")
     positions = Positions.of(posterior, groups, built, options.store_all, options.item_draws)
     groups |= {
@@ -266,7 +266,7 @@ def _judged(
 
 def _results(jobs: Mapping[str, Callable[[], Any]], cores: int) -> dict[str, Any]:
     """Return what jobs return, of which as many run at the same time as there are cores."""
-    # In threads: of large tables nearly all of the time is spent in NumPy, which lets others run.
+    # In threads: nearly all of the time is spent in NumPy, which lets others run.
     if cores == 1:
         return {name: job() for name, job in jobs.items()}
     pool = ThreadPoolExecutor(cores)

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 import xarray as xr
-from scipy.special import logsumexp
 
 from bayescontam._types import FloatArray, IntArray
 from bayescontam.inference.blocks import draws_by_block, responses_of
@@ -90,8 +89,7 @@ def log_density(rows: Rows, center: FloatArray, scale: FloatArray | None) -> Flo
     else:  # the integrand can have two humps
         nodes, log_weights = normal_trapezoid(REACH, grid_size(scale, rows.n))
         eta = center[..., None] + scale[..., None] * nodes
-    density: FloatArray = logsumexp(rows.by_node().log_likelihood(eta) + log_weights, axis=-1)
-    return density
+    return likelihood.log_sum_exp(rows.by_node().log_likelihood(eta) + log_weights, axis=-1)
 
 
 def grid_size(scale: FloatArray, n: FloatArray) -> int:

@@ -146,6 +146,17 @@ def softplus(eta: FloatArray) -> FloatArray:
     return result + np.maximum(eta, 0.0)
 
 
+def log_sum_exp(values: FloatArray, axis: int) -> FloatArray:
+    """Return log(sum(exp)) over an axis; -inf where all values are."""
+    # As exact as `scipy.special.logsumexp`, which takes twice as long
+    # (``benchmarks/test_psis.py``).
+    top = values.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        sums: FloatArray = np.log(np.exp(values - top).sum(axis=axis))
+    return sums + np.squeeze(top, axis)
+
+
 def log_choose(n: Any, k: Any) -> FloatArray:
     """Return the log of the binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)

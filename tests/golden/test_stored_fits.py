@@ -33,15 +33,19 @@ def unchanged(check: dict[str, Any]) -> dict[str, Any]:
         changed = {"threshold", "outcome", "sentence"}
     elif name == "Prior predictive accuracy":  # a p-value now, by the number of scores
         changed = {"value", "threshold", "outcome", "sentence"}
+    elif name == "LOO-PIT":  # whose random numbers are others
+        changed = {"value", "sentence"}
     return {key: value for key, value in check.items() if key not in changed}
 
 
 def corrected(name: str, group: str, stored: xr.Dataset) -> list[str]:
-    """Return variables that were wrong then, and are others now."""
+    """Return variables that were wrong or drawn with other random numbers, and are others now."""
+    redrawn = ["pit"] if group == "loo" else []
     # The likelihood was that given the difficulties of each draw, and power-scaling used it.
     if name != "marginalised" or group not in ("loo", "sensitivity"):
-        return []
-    return [str(key) for key in stored.data_vars if str(key).endswith("likelihood")]
+        return redrawn
+    likelihoods = [str(key) for key in stored.data_vars if str(key).endswith("likelihood")]
+    return [*redrawn, *likelihoods]
 
 
 def test_there_is_a_file_of_each_fit_and_no_other() -> None:

@@ -11,13 +11,12 @@ from tests.support.made_fit import drawn_from_prior
 from tests.support.simulated_responses import simulate
 
 
-def test_threads_report_what_one_core_reports(monkeypatch):
+def test_threads_report_what_one_core_reports():
     table = simulate(seed=3, models=4, items=12).responses
-    options = {"seed": 2, "draws": 50, "tune": 50, "chains": 2, "cores": 2}
+    options = {"seed": 2, "draws": 50, "tune": 50, "chains": 2}
     with drawn_from_prior():
-        alone = bayescontam.fit(table, **options)
-        monkeypatch.setattr(pipeline, "LARGE", 1)
-        together = bayescontam.fit(table, **options)
+        alone = bayescontam.fit(table, **options, cores=1)
+        together = bayescontam.fit(table, **options, cores=2)
     groups = set(alone.data.groups) - {"/record"}
     assert groups == set(together.data.groups) - {"/record"}
     assert {"/estimands", "/curves", "/loo", "/item_fit", "/predictive"} <= groups

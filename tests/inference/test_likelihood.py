@@ -1,9 +1,9 @@
 """The likelihood of counts, where numbers are extreme."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
-from bayescontam.model.likelihood import log_likelihood, logistic, softplus
+from bayescontam.model.likelihood import log_likelihood, log_sum_exp, logistic, softplus
 
 
 def test_softplus_is_exact_everywhere():
@@ -26,3 +26,12 @@ def test_hopeless_and_certain_answers():
     assert log_likelihood(np.array([-1e4]), one, one, zero) == [-1e4]
     assert log_likelihood(np.array([1e4]), one, one, zero) == [0.0]
     assert log_likelihood(np.array([1e4]), zero, one, zero) == [-1e4]
+
+
+def test_sums_of_exponentials_are_those_of_scipy() -> None:
+    values = np.random.default_rng(2).normal(0, 400, (7, 50))
+    values[0], values[1, :-1], values[2, 3] = -np.inf, -np.inf, -np.inf
+    for axis in (0, 1, -1):
+        np.testing.assert_allclose(
+            log_sum_exp(values, axis), logsumexp(values, axis=axis), rtol=1e-14
+        )
