@@ -172,8 +172,8 @@ def fit(
     draws: Annotated[
         str,
         in_sampler(
-            help="Draws of each chain, after tuning; auto: 700, and 1,500 or 4,500 where checks of"
-            " the sampler need more."
+            help="Draws of each chain, after tuning; auto: 700, and up to 4,500 where checks of the"
+            " sampler need more."
         ),
     ] = "1500",
     tune: Tune = 700,

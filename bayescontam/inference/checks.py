@@ -161,6 +161,16 @@ def sampling_checks(
     )  # fmt: skip
 
 
+def chains_disagree(posterior: xr.Dataset, limits: Thresholds) -> bool:
+    """Return whether R-hat of a parameter is too large: a check that takes no estimands."""
+    found = (
+        convergence(values.to_numpy(), only=["r_hat"])["r_hat"]
+        for name, values in posterior.data_vars.items()
+        if name not in COORDINATES
+    )
+    return any((r_hat >= limits.r_hat).any() for r_hat in found)
+
+
 def need_draws(checks: Iterable[Check]) -> bool:
     """Return whether more draws, or a longer tuning, are needed for checks of the sampler."""
     needing = ("divergences", "R-hat of ", "Bulk ESS of ", "Tail ESS of ")

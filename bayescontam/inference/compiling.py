@@ -1,15 +1,13 @@
 """Compile PyMC models for nutpie, in less time and to faster functions than nutpie by itself."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
 import numba
 import numpy as np
-import pyarrow as pa
 import pymc as pm
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
@@ -17,68 +15,20 @@ from numba.np.numpy_support import carray
 from bayescontam._optional import arviz_without_pictures
 from bayescontam._progress import stage
 from bayescontam.inference.batched import Expansion
+from bayescontam.inference.compiled import CompiledModel
 from bayescontam.inference.constants import WithConstants, constants_as_arguments
 from bayescontam.inference.linking import machine_code_of_whole_graphs
 from bayescontam.inference.sums import sums_by_loops
 from bayescontam.inference.vectorised import vectorised_functions
 
 with arviz_without_pictures():
-    import nutpie
     from nutpie import compile_pymc
 
 WRAPPERS = ("_make_c_logp_func", "_make_c_expand_func")
 """Functions of nutpie that wrap what PyTensor compiled for its sampler."""
 KNOWN_NUMBA = (0, 68)
 """The newest numba whose internals `_by_address` is known to fit."""
-STATISTICS = ("diverging", "energy", "depth", "n_steps")
-"""Statistics of nutpie's draws that are read."""
 _lock = threading.Lock()
-
-
-@dataclass(frozen=True)
-class CompiledModel:
-    """A PyMC model whose density is compiled for nutpie."""
-
-    density: compile_pymc.CompiledPyMCModel  # of values alone, without what follows from them
-    expansion: Expansion
-    data: Mapping[str, Any] = field(default_factory=dict)  # that differ from the model's, by name
-
-    def with_data(self, **data: Any) -> "CompiledModel":
-        """Return this with other values of the model's data."""
-        return replace(self, density=self.density.with_data(**data), data={**self.data, **data})
-
-    def sample(self, draws: int, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return draws of all variables and the sampler's statistics, arrays (chain, draw, …).
-
-        `options` are those of ``nutpie.sample``. Raises a KeyboardInterrupt where that stopped
-        early.
-        """
-        # Without labels, which would take as long as a short chain.
-        trace: Any = nutpie.sample(
-            self.density, draws=draws, progress_bar=False, return_raw_trace=True, **options
-        )
-        chains, statistics = trace.get_arrow_trace()
-        for chain in statistics:
-            if chain.num_rows - int(_column(chain, "tuning").sum()) < draws:
-                raise KeyboardInterrupt
-        values, found = (
-            {name: np.stack([_column(chain, name)[-draws:] for chain in several]) for name in names}
-            for several, names in ((chains, chains[0].column_names), (statistics, STATISTICS))
-        )
-        # What only the sampler needed has a name that ends in two underscores.
-        plain = {name: each for name, each in values.items() if not name.endswith("__")}
-        return plain | self.expansion.of(values, self.data), found
-
-
-def _column(batch: Any, name: str) -> np.ndarray:
-    """Return a column of a record batch, dims (draw, …)."""
-    column = batch.column(name)
-    shape = column.field.metadata.get(b"shape", b"").decode()
-    values = pa.array(column)
-    if hasattr(values, "flatten"):
-        values = values.flatten()
-    numbers: np.ndarray = values.to_numpy(zero_copy_only=False)
-    return numbers.reshape(batch.num_rows, *(int(size) for size in shape.split(",") if size))
 
 
 def compile_model(model: pm.Model, progress: bool = False) -> CompiledModel:

@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -56,8 +57,8 @@ from bayescontam.inference.posterior import (
 from bayescontam.inference.predictive import posterior_checks, with_own_effects
 from bayescontam.inference.rebuilt import tasks_of
 from bayescontam.inference.result import FORMAT, Fit
-from bayescontam.inference.reusable import CompiledModels, sample
-from bayescontam.inference.sampling import Engine, Sampling
+from bayescontam.inference.reusable import CompiledModels, sample, sample_by_need
+from bayescontam.inference.sampling import Drawn, Engine, Sampling
 from bayescontam.inference.sensitivity import confounding_curves, log_prior, power_scaling
 from bayescontam.inference.stored import (
     Positions,
@@ -139,11 +140,19 @@ def fit_responses(
     if built.design.contamination is not None:
         reference = reference_levels(options.reference, built.design)
     models = models or CompiledModels(several=False)
-    for sampling in options.sampling.by_need() if options.by_need else [options.sampling]:
-        tried = replace(options, sampling=sampling)
-        fitted = _fitted(responses, built, reference, tried, models, started, progress)
-        if not checking.need_draws(fitted.checks()):
-            break
+    seed = int(stream(options.seed, "sampler").integers(2**31))
+    if not options.by_need:
+        posterior, statistics = sample(built, options.sampling, seed, progress, models)
+        drawn = Drawn(posterior, statistics, options.sampling)
+        return _fitted(responses, built, reference, options, drawn, models, started, progress)
+    with closing(sample_by_need(built, options.sampling, seed, progress, models)) as several:
+        for drawn in several:
+            if not drawn.last and checking.chains_disagree(drawn.posterior, options.thresholds):
+                continue  # without judging the draws
+            own = replace(options, sampling=drawn.sampling)
+            fitted = _fitted(responses, built, reference, own, drawn, models, started, progress)
+            if not checking.need_draws(fitted.checks()):
+                break
     return fitted
 
 
@@ -152,13 +161,13 @@ def _fitted(
     built: BuiltModel,
     reference: FloatArray | None,
     options: Options,
+    drawn: Drawn,
     models: CompiledModels,
     started: float,
     progress: bool,
 ) -> Fit:
-    """Sample a posterior, and judge the draws."""
-    seed = int(stream(options.seed, "sampler").integers(2**31))
-    posterior, sample_stats = sample(built, options.sampling, seed, progress, models)
+    """Judge draws from a posterior."""
+    posterior, sample_stats = drawn.posterior, drawn.statistics
     sampled = time.perf_counter()
     with stage(progress, "computing estimands and checks"):
         judged, positions, own = _judged(posterior, built, options, models)
@@ -439,11 +448,12 @@ def fit(
         Sampler. ``"numpyro"`` needs the extra ``jax``.
     draws, tune, chains : int
         Draws stored of each chain (1,500), draws before those (700), and chains (4). With
-        ``draws="auto"`` chains have 700 draws after at most 400, then 1,500 after at most 700,
-        then 4,500, until the sampler's checks pass: no divergences, and R-hat and ESS as
-        `thresholds` require.
+        ``draws="auto"`` chains have 700 draws after at most 400, and go on to 1,000, 1,500, 2,500
+        and 4,500, until the sampler's checks pass: no divergences, and R-hat and ESS as
+        `thresholds` require. Where a transition diverged they start anew, after at most 700.
     cores : int, optional
-        Chains at the same time; default: as many as the machine has cores.
+        Chains at the same time; default: as many as the machine has cores. With
+        ``draws="auto"`` and nutpie all chains run at the same time.
     target_accept : float, default 0.9
         Acceptance probability that the step size is adapted to.
     difficulties : {"auto", "sampled", "marginalised"}, default "auto"

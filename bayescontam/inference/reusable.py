@@ -1,6 +1,6 @@
 """Models that are compiled once for many tables of one layout."""
 
-from collections.abc import Set
+from collections.abc import Generator, Set
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -10,10 +10,11 @@ import xarray as xr
 
 from bayescontam._random import stream
 from bayescontam.data.responses import Responses
-from bayescontam.inference.compiling import CompiledModel, compile_model
+from bayescontam.inference.compiled import CompiledModel
+from bayescontam.inference.compiling import compile_model
 from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.inference.sampling import Sampling, sample_model
+from bayescontam.inference.sampling import Drawn, Sampling, grow, sample_model
 from bayescontam.model.build import BuiltModel, Varying, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
@@ -138,10 +139,28 @@ def sample(
     models: CompiledModels | None = None,
 ) -> tuple[xr.Dataset, xr.Dataset]:
     """Draw from the posterior of a built model spec, by models compiled before if given."""
-    compiled = None
-    if models is not None and sampling.engine == "nutpie":
-        compiled = models.of(built, progress)
+    compiled = _compiled(built, sampling, progress, models)
     return sample_model(built.model, sampling, seed, progress, compiled)
+
+
+def sample_by_need(
+    built: BuiltModel,
+    sampling: Sampling,
+    seed: int,
+    progress: bool,
+    models: CompiledModels | None = None,
+) -> Generator[Drawn]:
+    """Yield few draws, then more, from the posterior of a built model spec."""
+    compiled = _compiled(built, sampling, progress, models)
+    return grow(built.model, sampling, seed, progress, compiled)
+
+
+def _compiled(
+    built: BuiltModel, sampling: Sampling, progress: bool, models: CompiledModels | None
+) -> CompiledModel | None:
+    if models is None or sampling.engine != "nutpie":
+        return None
+    return models.of(built, progress)
 
 
 @dataclass(frozen=True)

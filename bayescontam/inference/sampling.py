@@ -1,7 +1,8 @@
 """Sample a model by nutpie, PyMC or NumPyro."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -13,7 +14,8 @@ from bayescontam._optional import require
 from bayescontam._progress import progress_bar, stage
 from bayescontam.errors import UsageError
 from bayescontam.inference.batched import labelled
-from bayescontam.inference.compiling import CompiledModel, compile_model
+from bayescontam.inference.compiled import CompiledModel
+from bayescontam.inference.compiling import compile_model
 from bayescontam.model.marginal import Difficulties
 from bayescontam.specs.base import suggest
 
@@ -22,8 +24,9 @@ MAX_DEPTH = 10
 """Largest tree depth of NUTS: the default of all three engines."""
 
 
-AUTO_DRAWS = ((700, 400), (1500, 700), (4500, 700))
-"""Draws of each chain and of its tuning that are made by need, until they suffice."""
+AUTO_DRAWS, AUTO_TUNE = (700, 1000, 1500, 2500, 4500), (400, 700)
+"""Draws of each chain that are made by need, until they suffice; of its tuning, and of a longer one
+where transitions diverge."""
 # 400 draws would do for ESS; of a hundred parameters, R-hat of one is then often above 1.01.
 
 
@@ -58,10 +61,15 @@ class Sampling:
                 f"target_accept: got {self.target_accept}; allowed is above 0 and below 1"
             )
 
-    def by_need(self) -> Iterator["Sampling"]:
-        """Yield this with few draws, then with more, as long as they do not suffice."""
-        for draws, tune in AUTO_DRAWS:
-            yield replace(self, draws=draws, tune=min(self.tune, tune))
+
+@dataclass(frozen=True)
+class Drawn:
+    """Draws from a posterior, and how they were made."""
+
+    posterior: xr.Dataset  # dims (chain, draw, …)
+    statistics: xr.Dataset  # of the sampler, dims (chain, draw)
+    sampling: Sampling
+    last: bool = True  # whether there are no more to come
 
 
 def sample_model(
@@ -74,7 +82,14 @@ def sample_model(
     """Draw from the posterior of a PyMC model, which may have been compiled for nutpie before."""
     if sampling.engine == "nutpie":
         compiled = compiled or compile_model(model, progress)
-        variables, found = _by_nutpie(compiled, sampling, seed, progress)
+        with _shown(progress, sampling) as show:
+            variables, found = compiled.sample(
+                draws=sampling.draws,
+                cores=sampling.cores,
+                progress_callback=show if progress else None,
+                progress_rate=500,
+                **_run_options(sampling, seed),
+            )
         return labelled(model, variables), _statistics(found)
     tree = _by_pymc(model, sampling, seed, progress)
     posterior = tree["posterior"].to_dataset()
@@ -84,36 +99,70 @@ def sample_model(
     return _named(posterior), _statistics({str(n): statistics[n].to_numpy() for n in statistics})
 
 
-def _by_nutpie(
-    compiled: CompiledModel, sampling: Sampling, seed: int, progress: bool
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw as `pm.sample` does, whose table of progress goes to the output."""
-    total = sampling.chains * (sampling.tune + sampling.draws)
+def grow(
+    model: pm.Model,
+    sampling: Sampling,
+    seed: int,
+    progress: bool,
+    compiled: CompiledModel | None = None,
+) -> Generator[Drawn]:
+    """Yield few draws from the posterior of a PyMC model, then more, as long as there is need.
+
+    By nutpie, chains go on where they were, all at the same time however many cores there are; they
+    start anew, with a longer tuning, where transitions diverged. Other engines start anew.
+    """
+    if sampling.engine != "nutpie":
+        for draws in AUTO_DRAWS[::2]:
+            longest = AUTO_TUNE[draws > AUTO_DRAWS[0]]
+            own = replace(sampling, draws=draws, tune=min(sampling.tune, longest))
+            yield Drawn(*sample_model(model, own, seed, progress), own, draws == AUTO_DRAWS[-1])
+        return
+    compiled, done = compiled or compile_model(model, progress), 0
+    for tune in (min(sampling.tune, each) for each in AUTO_TUNE):
+        lasting = replace(sampling, tune=tune, draws=AUTO_DRAWS[-1])
+        options = _run_options(lasting, seed)
+        with compiled.running(draws=lasting.draws, **options) as first:
+            for draws in AUTO_DRAWS:
+                if draws <= done:
+                    continue
+                own = replace(lasting, draws=draws)
+                with _shown(progress, own) as show:
+                    variables, found = first(draws, show)
+                done, statistics = draws, _statistics(found)
+                yield Drawn(labelled(model, variables), statistics, own, draws == AUTO_DRAWS[-1])
+                if statistics["diverging"].any() and tune < min(sampling.tune, AUTO_TUNE[-1]):
+                    break
+
+
+def _run_options(sampling: Sampling, seed: int) -> dict[str, Any]:
+    return {
+        "tune": sampling.tune,
+        "chains": sampling.chains,
+        "target_accept": sampling.target_accept,
+        # That of `pm.sample`: the same seed has always given the same draws.
+        "seed": int(np.random.default_rng(seed).spawn(1)[0].integers(2**30)),
+    }
+
+
+@contextmanager
+def _shown(progress: bool, sampling: Sampling) -> Iterator[Callable[[list[Any]], None]]:
+    """Show how far chains are, which the block gives; nutpie's own table goes to the output."""
+    most = sampling.tune + sampling.draws
     diverging, done = 0, 0
 
     def note() -> str:
         return f"{diverging:,} divergences" if diverging else "no divergences"
 
-    with progress_bar(progress, "sampling", total, "draws", note) as advance:
+    with progress_bar(progress, "sampling", sampling.chains * most, "draws", note) as advance:
 
         def show(chains: list[Any]) -> None:
             nonlocal diverging, done
-            finished = sum(chain.finished_draws for chain in chains)
+            finished = sum(min(chain.finished_draws, most) for chain in chains)
             diverging = sum(chain.divergences for chain in chains)
             advance(finished - done)
             done = finished
 
-        return compiled.sample(
-            draws=sampling.draws,
-            tune=sampling.tune,
-            chains=sampling.chains,
-            cores=sampling.cores,
-            target_accept=sampling.target_accept,
-            # That of `pm.sample`: the same seed has always given the same draws.
-            seed=int(np.random.default_rng(seed).spawn(1)[0].integers(2**30)),
-            progress_callback=show if progress else None,
-            progress_rate=500,
-        )
+        yield show
 
 
 def _by_pymc(model: pm.Model, sampling: Sampling, seed: int, progress: bool) -> xr.DataTree:

@@ -1,6 +1,8 @@
 """Models are compiled for nutpie as nutpie compiles them, in less time."""
 
 import inspect
+import threading
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -99,6 +101,54 @@ def test_a_chain_that_is_cut_short_is_an_interruption(monkeypatch: pytest.Monkey
     monkeypatch.setattr(nutpie, "sample", stopped)
     with pytest.raises(KeyboardInterrupt):
         compiled(without_data).sample(**OPTIONS)
+
+
+def test_draws_of_a_run_are_those_of_a_shorter_one() -> None:
+    options = {name: value for name, value in OPTIONS.items() if name not in ("draws", "cores")}
+    shown: list[int] = []
+    with compiled(with_data).running(draws=400, **options) as first:
+        few, _ = first(60)
+        time.sleep(0.1)  # in which chains stand still
+        more, _ = first(200, lambda chains: shown.append(len(chains)))
+        every, statistics = first(400)
+        again, _ = first(60)
+    assert set(shown) <= {0, 1, 2}
+    wanted, _ = compiled(with_data).sample(**OPTIONS)
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(more[name], values)
+        np.testing.assert_array_equal(few[name], values[:, :60])
+        np.testing.assert_array_equal(again[name], values[:, :60])
+        np.testing.assert_array_equal(every[name][:, :200], values)
+        assert every[name].shape[:2] == statistics["diverging"].shape == (2, 400)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_run_ends_with_its_block(error: type[BaseException]) -> None:
+    options = {name: value for name, value in OPTIONS.items() if name not in ("draws", "cores")}
+    before = threading.active_count()
+
+    def interrupted() -> None:
+        with compiled(with_data).running(draws=10**6, **options) as first:
+            first(20)
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
+    assert threading.active_count() <= before + 1
+
+
+def test_a_run_reports_what_fails() -> None:
+    with pm.Model() as model:
+        x = pm.Normal("x")
+        pm.Potential("bounded", Assert("x is at most -100")(x, x < -100.0))
+    failing = compile_model(model)
+    with pytest.raises(RuntimeError, match="Logp function returned error"):
+        failing.sample(**OPTIONS)
+    with (
+        pytest.raises(RuntimeError, match="Logp function returned error"),
+        failing.running(draws=100, tune=100, chains=2, seed=1) as first,
+    ):
+        first(50)
 
 
 def test_nutpie_has_the_functions_that_are_replaced() -> None:

@@ -1,6 +1,7 @@
 """Many tables are fitted with one compilation for each layout."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
+import xarray as xr
 
 import bayescontam
 from bayescontam import CompiledModels, Fit, Fits, fit_many
 from bayescontam.errors import UsageError
-from bayescontam.inference import reusable, sampling
+from bayescontam.inference import pipeline, reusable, sampling
 from bayescontam.inference.many import _spelled
 from bayescontam.inference.reusable import same
 from bayescontam.model.build import build
@@ -272,14 +275,72 @@ class TestDrawsByNeed:
 
     def test_few_suffice(self) -> None:
         fitted = bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto")
-        assert fitted.record["sampling"]["draws"] in (700, 1500)
+        assert fitted.record["sampling"]["draws"] in sampling.AUTO_DRAWS[:3]
         assert not any(c.outcome == "failed" for c in fitted.checks())
 
     def test_more_are_made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sampling, "AUTO_DRAWS", ((30, 30), (600, 500)))
+        monkeypatch.setattr(sampling, "AUTO_DRAWS", (30, 50, 900))
         fitted = bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto", chains=4)
-        assert fitted.record["sampling"] | {"draws": 600, "tune": 500} == fitted.record["sampling"]
-        assert fitted.data["posterior"].sizes["draw"] == 600
+        tune = fitted.record["sampling"]["tune"]
+        assert tune in sampling.AUTO_TUNE
+        assert fitted.record["sampling"]["draws"] == fitted.data["posterior"].sizes["draw"] == 900
+        # Those of a fit of that length, which nothing interrupts.
+        whole = bayescontam.fit(TABLES["first"], "ability", seed=1, draws=900, tune=tune, chains=4)
+        for name, values in whole.data["posterior"].data_vars.items():
+            np.testing.assert_array_equal(values, fitted.data["posterior"][name])
+        assert {c.name: c.value for c in whole.checks()} == {
+            c.name: c.value for c in fitted.checks()
+        }
+
+    def test_what_disagrees_is_not_judged(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        judged, original = [], pipeline._judged
+
+        def counted(posterior: xr.Dataset, *given: Any) -> Any:
+            judged.append(posterior.sizes["draw"])
+            return original(posterior, *given)
+
+        monkeypatch.setattr(sampling, "AUTO_DRAWS", (30, 900))
+        monkeypatch.setattr(pipeline, "_judged", counted)
+        bayescontam.fit(TABLES["first"], "ability", seed=1, draws="auto", chains=4)
+        assert judged == [900]
+
+    @pytest.mark.parametrize("diverged", [[], [700], [1000], [700, 1000]])
+    def test_tuning_is_longer_where_a_transition_diverged(self, diverged: list[int]) -> None:
+        made: list[tuple[int, int]] = []
+
+        class Stub:
+            """Stands in for a compiled model, of which transitions of the first run diverge."""
+
+            @contextmanager
+            def running(self, draws: int, tune: int, **_: Any) -> Iterator[Any]:
+                def first(count: int, _: Any) -> Any:
+                    made.append((count, tune))
+                    shape = 4, count
+                    zeros = {n: np.zeros(shape) for n in ("energy", "depth", "n_steps")}
+                    apart = np.full(shape, count in diverged and tune == 400)
+                    return {"x": np.zeros(shape)}, zeros | {"diverging": apart}
+
+                assert draws == sampling.AUTO_DRAWS[-1]
+                yield first
+
+        with pm.Model() as model:
+            pm.Normal("x")
+        compiled: Any = Stub()
+        drawn = list(sampling.grow(model, sampling.Sampling(), 1, False, compiled))
+        lengths = list(sampling.AUTO_DRAWS)
+        assert [count for count, _ in made] == lengths
+        last = min(diverged, default=lengths[-1])
+        assert [tune for _, tune in made] == [400 if n <= last else 700 for n in lengths]
+        assert [each.last for each in drawn] == [False] * 4 + [True]
+        assert [(each.sampling.draws, each.sampling.tune) for each in drawn] == made
+
+    def test_other_engines_start_anew(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sampling, "sample_model", lambda *given: (xr.Dataset(), given[1]))
+        own = sampling.Sampling(engine="pymc", tune=500)
+        drawn = list(sampling.grow(pm.Model(), own, 1, False))
+        lengths = [(each.sampling.draws, each.sampling.tune) for each in drawn]
+        assert lengths == [(700, 400), (1500, 500), (4500, 500)]
+        assert [each.last for each in drawn] == [False, False, True]
 
     def test_other_words_are_refused(self) -> None:
         with pytest.raises(UsageError, match="draws: got 'many'; allowed are a number or 'auto'"):
