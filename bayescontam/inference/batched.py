@@ -1,7 +1,7 @@
 """Variables of a PyMC model for many draws at once, by NumPy: what is called once is not compiled.
 
-Draws are the first axis of every array. PyTensor's functions for speed would take seconds to
-compile, and one for each draw calls Python as often.
+Draws are the first axis of every array. PyTensor would take seconds to compile for speed, and a
+function of one draw would be called thousands of times.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,21 +42,11 @@ def repeated(value: np.ndarray, variable: Any, count: int) -> np.ndarray:
 
 
 def labelled(model: pm.Model, variables: Mapping[str, np.ndarray]) -> xr.Dataset:
-    """Return draws of variables, arrays (chain, draw, …), with dims and labels of their model."""
-    dims = model.named_vars_to_dims
-    found = xr.Dataset(
-        {
-            name: (
-                (
-                    "chain",
-                    "draw",
-                    *dims.get(name, (f"{name}_dim_{k}" for k in range(each.ndim - 2))),
-                ),
-                each,
-            )
-            for name, each in variables.items()
-        }
-    )
+    """Return draws of variables, arrays (chain, draw, …), with dims and labels of a model."""
+    found = xr.Dataset()
+    for name, values in variables.items():
+        own = (f"{name}_dim_{k}" for k in range(values.ndim - 2))
+        found[name] = ("chain", "draw", *model.named_vars_to_dims.get(name, own)), values
     known = {name: labels for name, labels in model.coords.items() if labels is not None}
     coords = {name: list(known.get(str(name), range(size))) for name, size in found.sizes.items()}
     return found.assign_coords(coords)

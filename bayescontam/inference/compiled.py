@@ -65,24 +65,23 @@ class CompiledModel:
             latest[:] = running
 
         def first(count: int, show: Callable[[list[Any]], None] = lambda _: None) -> Sampled:
-            def lacking() -> bool:
-                done = [chain.finished_draws for chain in latest]
-                return len(done) < chains or min(done) < tune + count
-
             nonlocal whole
-            if whole is not None:
-                return self._read(whole, count, tune)
-            sampler.resume()
-            while running := _is_running(sampler):
-                if not lacking():
+            trace, needed = whole, tune + count
+            while trace is None:
+                sampler.resume()
+                while running := _is_running(sampler):
+                    if _shortest(latest, chains) >= needed:
+                        break
+                    time.sleep(WATCHED / 1000)
+                    show(latest)
+                if not running:
+                    whole = trace = sampler.wait().get_arrow_trace()
                     break
-                time.sleep(WATCHED / 1000)
-                show(latest)
-            if not running:
-                whole = sampler.wait().get_arrow_trace()
-                return self._read(whole, count, tune)
-            sampler.pause()
-            return self._read(sampler.inspect().get_arrow_trace(), count, tune)
+                sampler.pause()
+                found = sampler.inspect().get_arrow_trace()
+                # A draw may be counted before it is stored.
+                trace = found if _rows(found) >= needed else None
+            return self._read(trace, count, tune)
 
         sampler: Any = nutpie.sample(
             self.density, draws=draws, tune=tune, chains=chains, cores=chains, blocking=False,
@@ -97,7 +96,7 @@ class CompiledModel:
     def _read(self, trace: Any, draws: int, tune: int) -> Sampled:
         """Return the first draws of each chain after those of its tuning."""
         chains, statistics = trace
-        if min(chain.num_rows for chain in chains) < tune + draws:
+        if _rows(trace) < tune + draws:
             raise KeyboardInterrupt
         rows = slice(tune, tune + draws)
         values, found = (
@@ -115,6 +114,16 @@ def _is_running(sampler: Any) -> bool:
         return not sampler.is_finished
     except TimeoutError:  # by which nutpie 0.16 reports it
         return True
+
+
+def _shortest(running: list[Any], chains: int) -> int:
+    """Return how many draws each chain has at least; none as long as one has not begun."""
+    return min(chain.finished_draws for chain in running) if len(running) == chains else 0
+
+
+def _rows(trace: Any) -> int:
+    """Return how many draws are stored of each chain at least, its tuning included."""
+    return min(chain.num_rows for several in trace for chain in several)
 
 
 def _column(batch: Any, name: str) -> np.ndarray:
