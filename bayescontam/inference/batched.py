@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 import xarray as xr
@@ -48,8 +49,9 @@ def labelled(model: pm.Model, variables: Mapping[str, np.ndarray]) -> xr.Dataset
         own = (f"{name}_dim_{k}" for k in range(values.ndim - 2))
         found[name] = ("chain", "draw", *model.named_vars_to_dims.get(name, own)), values
     known = {name: labels for name, labels in model.coords.items() if labels is not None}
-    coords = {name: list(known.get(str(name), range(size))) for name, size in found.sizes.items()}
-    return found.assign_coords(coords)
+    # Not arrays of texts, which lose NUL at the end of a label.
+    labels = {name: known.get(str(name), range(size)) for name, size in found.sizes.items()}
+    return found.assign_coords({name: pd.Index(each) for name, each in labels.items()})
 
 
 class Expansion:

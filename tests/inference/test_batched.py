@@ -97,3 +97,10 @@ def test_labels_are_those_of_the_model() -> None:
     assert found["item"].to_numpy().tolist() == ["a", "b", "c"]
     assert found["table_dim_1"].to_numpy().tolist() == [0, 1, 2]
     assert found["draw"].to_numpy().tolist() == list(range(DRAWS))
+
+
+def test_labels_are_whole() -> None:
+    with pm.Model(coords={"item": ["a\0", "b", "\0"]}) as model:
+        pm.Normal("x", dims="item")
+    found = labelled(model, {"x": np.zeros((1, 2, 3))})
+    assert found["item"].to_index().tolist() == ["a\0", "b", "\0"]
