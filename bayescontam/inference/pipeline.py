@@ -448,8 +448,8 @@ def fit(
         Sampler. ``"numpyro"`` needs the extra ``jax``.
     draws, tune, chains : int
         Draws stored of each chain (1,500), draws before those (700), and chains (4). With
-        ``draws="auto"`` chains have 700 draws after at most 400, and go on to 1,000, 1,500, 2,500
-        and 4,500, until the sampler's checks pass: no divergences, and R-hat and ESS as
+        ``draws="auto"`` chains have 700 draws after at most 400, and continue to 1,000, 1,500,
+        2,500 and 4,500, until the sampler's checks pass: no divergences, and R-hat and ESS as
         `thresholds` require. Where a transition diverged they start anew, after at most 700.
     cores : int, optional
         Chains at the same time; default: as many as the machine has cores. With

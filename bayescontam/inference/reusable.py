@@ -14,7 +14,7 @@ from bayescontam.inference.compiled import CompiledModel
 from bayescontam.inference.compiling import compile_model
 from bayescontam.inference.posterior import Draws
 from bayescontam.inference.predictive import prior_draws
-from bayescontam.inference.sampling import Drawn, Sampling, grow, sample_model
+from bayescontam.inference.sampling import Drawn, Sampling, draw_by_need, sample_model
 from bayescontam.model.build import BuiltModel, Varying, build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.model.terms import plan_terms
@@ -152,7 +152,7 @@ def sample_by_need(
 ) -> Generator[Drawn]:
     """Yield few draws, then more, from the posterior of a built model spec."""
     compiled = _compiled(built, sampling, progress, models)
-    return grow(built.model, sampling, seed, progress, compiled)
+    return draw_by_need(built.model, sampling, seed, progress, compiled)
 
 
 def _compiled(

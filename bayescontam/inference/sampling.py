@@ -99,7 +99,7 @@ def sample_model(
     return _named(posterior), _statistics({str(n): statistics[n].to_numpy() for n in statistics})
 
 
-def grow(
+def draw_by_need(
     model: pm.Model,
     sampling: Sampling,
     seed: int,
@@ -108,8 +108,8 @@ def grow(
 ) -> Generator[Drawn]:
     """Yield few draws from the posterior of a PyMC model, then more, as long as there is need.
 
-    By nutpie, chains go on where they were, all at the same time however many cores there are; they
-    start anew, with a longer tuning, where transitions diverged. Other engines start anew.
+    By nutpie, chains continue where they were, all at the same time however many cores there are;
+    they start anew, with a longer tuning, where transitions diverged. Other engines start anew.
     """
     if sampling.engine != "nutpie":
         for draws in AUTO_DRAWS[::2]:

@@ -326,7 +326,7 @@ class TestDrawsByNeed:
         with pm.Model() as model:
             pm.Normal("x")
         compiled: Any = Stub()
-        drawn = list(sampling.grow(model, sampling.Sampling(), 1, False, compiled))
+        drawn = list(sampling.draw_by_need(model, sampling.Sampling(), 1, False, compiled))
         lengths = list(sampling.AUTO_DRAWS)
         assert [count for count, _ in made] == lengths
         last = min(diverged, default=lengths[-1])
@@ -337,7 +337,7 @@ class TestDrawsByNeed:
     def test_other_engines_start_anew(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sampling, "sample_model", lambda *given: (xr.Dataset(), given[1]))
         own = sampling.Sampling(engine="pymc", tune=500)
-        drawn = list(sampling.grow(pm.Model(), own, 1, False))
+        drawn = list(sampling.draw_by_need(pm.Model(), own, 1, False))
         lengths = [(each.sampling.draws, each.sampling.tune) for each in drawn]
         assert lengths == [(700, 400), (1500, 500), (4500, 500)]
         assert [each.last for each in drawn] == [False, False, True]
