@@ -12,7 +12,7 @@ import numpy as np
 from bayescontam.calibration.runner import ReplicateRunner
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.calibration.study import Cell, Plan, plan_of
-from bayescontam.inference.summary import convergence
+from bayescontam.inference.convergence import convergence
 from bayescontam.model.build import build
 from bayescontam.specs.study import StudySpec
 

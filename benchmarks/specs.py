@@ -19,12 +19,12 @@ import xarray as xr
 from bayescontam._progress import progress_bar
 from bayescontam._random import stream
 from bayescontam.data.responses import Responses
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import Draws, accuracy, draw_contamination, stack_draws
 from bayescontam.inference.predictive import prior_draws, with_own_effects
 from bayescontam.inference.prior_predictive import ExampleLayout, make_example
 from bayescontam.inference.sampling import Sampling, sample_model
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model, shipped_models

@@ -8,9 +8,9 @@ import pytest
 
 import bayescontam
 from bayescontam.data.responses import Responses
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.crossval import CrossValidation, kfold
 from bayescontam.inference.sampling import Sampling, sample_model
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build, build_design
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.registry import load_model

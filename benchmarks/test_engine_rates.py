@@ -23,8 +23,8 @@ import bayescontam
 from bayescontam._files import atomic_path
 from bayescontam.calibration.estimators import NutpieSampler, SampledDraws
 from bayescontam.calibration.simulators import simulator_of
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.reusable import ReusableModel
-from bayescontam.inference.summary import convergence
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import SamplingSpec
 from benchmarks.sbc_contestants import CONTESTANTS, planned

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from bayescontam._text import join_list, printable
 from bayescontam.data.responses import Responses
 from bayescontam.errors import Fault, SpecError, UsageError
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.result import Fit
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.model.design import make_design
 from bayescontam.model.terms import plan_terms

@@ -40,9 +40,9 @@ from bayescontam.calibration.study import Cell, Plan, plan_of
 from bayescontam.data.responses import Responses
 from bayescontam.errors import BayescontamError, DataError, Fault, SpecError, UsageError
 from bayescontam.inference.bootstrap import QUANTITIES, resample
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import draw_contamination, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.summary import convergence
 from bayescontam.parallel import run_tasks, shared_workers
 from bayescontam.specs.registry import load_study, shipped_folder
 from bayescontam.specs.study import Estimator, SamplingSpec, StudySpec

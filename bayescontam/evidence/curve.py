@@ -29,10 +29,11 @@ from bayescontam.evidence.pairs import positions_in_scan
 from bayescontam.evidence.predictor import Predictor, separated
 from bayescontam.evidence.verdicts import make_verdicts, with_leads
 from bayescontam.inference.checks import Outcome, Thresholds, sampling_checks
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import spaced
 from bayescontam.inference.sampling import Engine, Sampling, sample_model
 from bayescontam.inference.stored import Stored, unsafe_labels
-from bayescontam.inference.summary import LEVEL, convergence, describe
+from bayescontam.inference.summary import LEVEL, describe
 from bayescontam.parallel import usable_cores
 from bayescontam.scan.results import Scan
 from bayescontam.specs.curve import CurveSpec

@@ -27,9 +27,10 @@ from bayescontam.evidence.seen_model import (
     make_levels,
 )
 from bayescontam.inference.checks import Check, Outcome, Thresholds, make_check, sampling_checks
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.posterior import spaced
 from bayescontam.inference.sampling import Sampling, sample_model
-from bayescontam.inference.summary import LEVEL, convergence, describe
+from bayescontam.inference.summary import LEVEL, describe
 from bayescontam.parallel import usable_cores
 
 type WithoutControls = Literal["error", "drop", "borrow"]

@@ -14,10 +14,10 @@ from scipy import stats
 from scipy.special import betainc, logsumexp
 
 from bayescontam._types import FloatArray, IntArray
+from bayescontam.inference.convergence import MIXING, convergence
 from bayescontam.inference.posterior import Draws, log_chances_of, node_probabilities
 from bayescontam.inference.psis import max_pareto_k
 from bayescontam.inference.sensitivity import top_level
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import COORDINATES, BuiltModel, in_words
 from bayescontam.model.marginal import Lattice, item_levels
 from bayescontam.model.priors import LOCATED, distribution, is_stretched
@@ -206,7 +206,7 @@ def _rows(summary: pd.DataFrame) -> pd.DataFrame:
         in_words(str(quantity), {str(d): label for d, label in row.items() if pd.notna(label)})
         for quantity, row in zip(summary["quantity"], labels.to_dict("records"), strict=True)
     ]
-    return summary[["ess_bulk", "ess_tail", "r_hat"]].set_axis(names)
+    return summary[list(MIXING)].set_axis(names)
 
 
 def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
@@ -215,7 +215,7 @@ def _parameters(posterior: xr.Dataset) -> pd.DataFrame:
     for name, values in posterior.data_vars.items():
         if name in COORDINATES:
             continue
-        figures = pd.DataFrame(convergence(values.to_numpy()))
+        figures = pd.DataFrame(convergence(values.to_numpy(), MIXING))
         parts.append(figures.set_axis([in_words(str(name), each) for each in _places(values)]))
     return pd.concat(parts)
 

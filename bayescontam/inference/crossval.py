@@ -26,6 +26,7 @@ from bayescontam._types import FloatArray, IntArray
 from bayescontam.data.responses import Path
 from bayescontam.errors import FitError, UsageError
 from bayescontam.inference.checks import Thresholds
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.loo import elpd_figures, stored_loo, sum_se
 from bayescontam.inference.named_fits import FitsOrFiles, named_fits
 from bayescontam.inference.posterior import CHUNK, stack_draws
@@ -33,7 +34,6 @@ from bayescontam.inference.predictive import Prediction, predictive_draws
 from bayescontam.inference.result import Fit
 from bayescontam.inference.reusable import sample
 from bayescontam.inference.sampling import Sampling
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build_design
 from bayescontam.model.design import Design, make_design
 from bayescontam.parallel import run_tasks, usable_cores

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from bayescontam._types import FloatArray
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.psis import max_pareto_k, psis_weights
-from bayescontam.inference.summary import DrawWeights, convergence
+from bayescontam.inference.summary import DrawWeights
 from bayescontam.model.build import BuiltModel
 from bayescontam.model.effect_names import DIRECT, EffectNames
 from bayescontam.model.guessing import guess_priors

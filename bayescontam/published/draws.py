@@ -9,11 +9,11 @@ from bayescontam._random import stream
 from bayescontam._types import FloatArray
 from bayescontam.calibration.estimators import engine_of, faults_of
 from bayescontam.data.responses import Responses
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import Draws, accuracy, predictor, stack_draws
 from bayescontam.inference.predictive import with_own_effects
 from bayescontam.inference.result import Fit
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import BuiltModel, build
 from bayescontam.specs.registry import load_model
 from bayescontam.specs.study import Gates, SamplingSpec

@@ -7,10 +7,10 @@ from bayescontam._types import FloatArray
 from bayescontam.calibration.estimators import RebuiltSampler
 from bayescontam.data.responses import Responses
 from bayescontam.errors import UsageError
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import Population
 from bayescontam.inference.posterior import accuracy, stack_draws
 from bayescontam.inference.predictive import with_own_effects
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build
 from bayescontam.specs.model import ModelSpec
 from bayescontam.specs.study import SamplingSpec

@@ -12,9 +12,9 @@ import xarray as xr
 from arviz_base.labels import NoVarLabeller
 from matplotlib.ticker import MaxNLocator
 
+from bayescontam.inference.convergence import MIXING, convergence
 from bayescontam.inference.psis import max_pareto_k
 from bayescontam.inference.result import Fit
-from bayescontam.inference.summary import convergence
 from bayescontam.inference.tables import predicted_bins, predicted_scores
 from bayescontam.model.build import COORDINATES
 from bayescontam.report.ability_figures import MOST_BENCHMARKS, by_score, part
@@ -111,16 +111,15 @@ def _moving(cells: np.ndarray) -> np.ndarray:
 def _figures(part: _DrawsPart, mask: np.ndarray, estimands: pd.DataFrame) -> pd.DataFrame:
     """Return name and figures of the elements of the mask; estimands have theirs already."""
     names = [label for label, keep in zip(part.labels, mask, strict=True) if keep]
-    columns = ["ess_bulk", "ess_tail", "r_hat"]
     if part.group == "estimands":
         # Elements are in the order of the rows, which lack only those without answers.
         known = ~np.isnan(part.cells).all(axis=(0, 1))
         rows = estimands[estimands["quantity"] == part.name]
         rows = rows[rows["concept"] == ""] if "concept" in rows else rows
-        figures = {name: rows[name].to_numpy(float)[mask[known]] for name in columns}
+        figures = {name: rows[name].to_numpy(float)[mask[known]] for name in MIXING}
     else:
-        figures = convergence(part.cells[..., mask])
-    return pd.DataFrame({"quantity": names} | {name: figures[name] for name in columns})
+        figures = convergence(part.cells[..., mask], MIXING)
+    return pd.DataFrame({"quantity": names} | {name: figures[name] for name in MIXING})
 
 
 def _places(masks: list[np.ndarray], rows: np.ndarray) -> list[tuple[int, int]]:

@@ -17,8 +17,8 @@ from bayescontam.calibration.estimators import (
 )
 from bayescontam.calibration.simulators import simulator_of
 from bayescontam.data.responses import Responses
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.reusable import ReusableModel
-from bayescontam.inference.summary import convergence
 from bayescontam.model.build import build_design
 from bayescontam.model.design import make_design
 from bayescontam.specs.registry import load_model

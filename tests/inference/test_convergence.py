@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayescontam.inference import summary as module
-from bayescontam.inference.summary import FIGURES, convergence
+from bayescontam.inference import convergence as module
+from bayescontam.inference.convergence import FIGURES, convergence
 
 
 def chains(rng: np.random.Generator, chain: int, draws: int) -> np.ndarray:

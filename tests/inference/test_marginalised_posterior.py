@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from bayescontam.inference.convergence import convergence
 from bayescontam.inference.estimands import estimands
 from bayescontam.inference.posterior import draw_difficulties, expand_to_items, stack_draws
 from bayescontam.inference.sampling import Sampling, sample_model
-from bayescontam.inference.summary import convergence
 from tests.support.marginal_likelihoods import built_of, spec_of, table
 
 pytestmark = pytest.mark.slow
