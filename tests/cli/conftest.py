@@ -1,10 +1,11 @@
 """The command line run in this process, and one fit that the tests share."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -41,9 +42,12 @@ class Done:
 
 
 @pytest.fixture(autouse=True)
-def unraisable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put back afterwards the hook that the command line sets."""
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Put back afterwards what the command line sets for its process."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    garbage = gc.get_threshold()
+    yield
+    gc.set_threshold(*garbage)
 
 
 @pytest.fixture(autouse=True)

@@ -1,9 +1,14 @@
 """How programs end: at once, and without a word of the libraries that they used."""
 
+import gc
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
+
+from bayescontam.__main__ import GARBAGE
+from tests.cli.conftest import Done
 
 END = """
 import sys
@@ -37,3 +42,9 @@ def test_workers_do_not_leave_their_garbage() -> None:
         for text in (code, code.replace("__main__", "cli.app"))
     ]  # fmt: skip
     assert counts[0] == counts[1]
+
+
+def test_commands_seldom_look_for_garbage(run: Callable[..., Done]) -> None:
+    before = gc.get_threshold()[0]
+    assert run("--version").status == 0
+    assert gc.get_threshold()[0] == GARBAGE != before

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import run, unhurried, unraisable
+from tests.cli.conftest import restored, run, unhurried
 from tests.golden.stored import ANSWERS, FILES, SCANS, STUDIES
 from tests.support.pages import undrawn
 
-__all__ = ["run", "stored", "there", "undrawn", "unhurried", "unraisable"]
+__all__ = ["restored", "run", "stored", "there", "undrawn", "unhurried"]
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,10 @@ from bayescontam.cli import importers
 from bayescontam.data.importers.lm_eval import import_lm_eval
 from bayescontam.data.importers.matrix import import_matrix
 from bayescontam.data.tools import COMMANDS
-from tests.cli.conftest import FEW_DRAWS, Done, command, run, unhurried, unraisable
+from tests.cli.conftest import FEW_DRAWS, Done, command, restored, run, unhurried
 from tests.support.made_fit import drawn_from_prior
 
-__all__ = ["run", "unhurried", "unraisable"]
+__all__ = ["restored", "run", "unhurried"]
 
 Run = Callable[..., Done]
 CHOICES = ("--filter", "flexible", "--metric", "acc")
