@@ -1,8 +1,8 @@
 """Compile PyMC models for nutpie, in less time and to faster functions than nutpie by itself."""
 
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +11,7 @@ import numpy as np
 import pymc as pm
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
+from pymc import initial_point
 
 from bayescontam._optional import arviz_without_pictures
 from bayescontam._progress import stage
@@ -53,8 +54,23 @@ def compile_model(model: pm.Model, progress: bool = False) -> CompiledModel:
                 changed.enter_context(machine_code_of_whole_graphs())
         changed.enter_context(vectorised_functions())
         changed.enter_context(sums_by_loops())
+        changed.enter_context(_one_initial_point())
         density = compile_pymc.compile_pymc_model(model, var_names=[])
         return CompiledModel(density, Expansion(model))
+
+
+@contextmanager
+def _one_initial_point() -> Iterator[None]:
+    """Have PyMC compile initial values once: nutpie wants them a second time for their shapes."""
+    theirs, made = initial_point.make_initial_point_fn, list[Any]()
+
+    def ours(**given: Any) -> Any:
+        if not made:
+            made.append(theirs(**given))
+        return made[0]
+
+    with patch.object(initial_point, "make_initial_point_fn", ours):
+        yield
 
 
 def _wrappers_are_known() -> bool:

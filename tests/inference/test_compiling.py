@@ -13,6 +13,7 @@ import nutpie
 import pymc as pm
 import pytest
 from nutpie import compile_pymc
+from pymc import initial_point
 from pytensor import config
 from pytensor.raise_op import Assert
 
@@ -172,6 +173,20 @@ def test_a_nutpie_without_them_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(compile_pymc, "compile_pymc_model", compiled)
     compile_model(without_data())
     assert seen == before
+
+
+def test_initial_values_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs, made = initial_point.make_initial_point_fn, []
+
+    def counted(**given: Any) -> Any:
+        made.append(given)
+        return theirs(**given)
+
+    monkeypatch.setattr(initial_point, "make_initial_point_fn", counted)
+    compile_model(without_data())
+    assert len(made) == 1
+    nutpie.compile_pymc_model(without_data())
+    assert len(made) == 3, "nutpie does so by itself: drop what replaces it"
 
 
 def test_nutpie_gets_its_functions_back() -> None:
