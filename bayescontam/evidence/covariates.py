@@ -144,7 +144,7 @@ def scanned_shares(scan: Scan, sources: tuple[str, ...]) -> FloatArray:
     # Sources of vectors are scanned whole and have no documents to count; documents that were
     # sampled and not searched, because they are short, belong to the rest.
     short = pd.Series(
-        {name: row["short"] for name, row in (scan.record.get("short") or {}).items()}
+        {name: row["short"] for name, row in (scan.record.get("short") or {}).items()}, dtype=float
     )
     searched = strata["sampled"] - short.reindex(strata.index).fillna(0.0)
     shares = (searched / strata["documents"]).where(strata["documents"] > 0, 1.0)

@@ -245,7 +245,11 @@ def _groups(values: pd.Series) -> tuple[pd.Series, pd.Series]:
         return values.astype(str).astype("category"), pd.Series(np.nan, index=values.index)
     if values.nunique() <= GROUPS:
         return values.astype("category"), values.astype(float)
-    cut = pd.qcut(values, GROUPS, duplicates="drop")
+    # Where values repeat, several quantiles are one, and none of the values may lie between two.
+    cut = pd.qcut(values, GROUPS, duplicates="drop").cat.remove_unused_categories()
     ends = values.groupby(cut, observed=True).agg(["min", "max"]).itertuples(name=None)
-    names = {part: f"{low:.12g} to {high:.12g}" for part, low, high in ends}
+    names = {
+        part: f"{low:.12g}" if low == high else f"{low:.12g} to {high:.12g}"
+        for part, low, high in ends
+    }
     return cut.cat.rename_categories(names), values.astype(float)

@@ -1,6 +1,7 @@
 """What an index estimates of duplicates, against the exact search of the same vectors."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,3 +69,29 @@ def test_prevalence_is_near_that_of_an_exact_search(weighed: dict[str, ItemConta
     exact, found = (tables[name].loc["corpus"] for name in ("exact", "index"))
     assert abs(found["mean"] - exact["mean"]) < 0.03
     assert found["ci_low"] <= exact["mean"] <= found["ci_high"]
+
+
+def test_vectors_alone_are_searched_whole(tmp_path: Path) -> None:
+    """A scan of sources that have no documents to count."""
+    np.save(tmp_path / "v.npy", drawn_vectors(400, seed=2))
+    np.save(tmp_path / "items.npy", drawn_vectors(5, seed=11))
+    lines = [json.dumps({"id": f"q{i}", "input": f"item {i}"}) for i in range(5)]
+    (tmp_path / "items.jsonl").write_text("\n".join(lines) + "\n")
+    text = """summary = "test"
+[[sources]]
+name = "ready"
+paths = ["v.npy"]
+format = "vectors"
+[[benchmarks]]
+name = "quiz"
+path = "items.jsonl"
+vectors = "items.npy"
+[search]
+top_k = 5
+tail_size = 5
+"""
+    scan = run_scan(Manifest.parse(text, "made.toml"), tmp_path / "out", base=tmp_path, jobs=1)
+    curve = make_curve(make_draws(20, threshold=0.75, steepness=25.0), sources=("ready",))
+    weighed = item_contamination(scan, curve, draws=20)
+    assert weighed.shares.tolist() == [1.0]
+    np.testing.assert_array_equal(weighed.none, weighed.none_scanned)

@@ -137,6 +137,16 @@ def test_numbers_are_cut_into_groups_of_equally_many() -> None:
     assert set(table["by"]) == {"elo"}
 
 
+def test_numbers_that_repeat_make_fewer_groups() -> None:
+    """Quantiles may be equal, and some lie where no value does."""
+    weighed = made([0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 0.0])
+    items = weighed.items.assign(elo=[0, 1, 1, 5, 6, 7, 8])
+    table = prevalence_by(weighed, items, "elo")
+    assert table["group"].to_list() == ["0 to 1", "5", "6", "7 to 8"]
+    assert table["items"].to_list() == [3, 1, 1, 2]
+    np.testing.assert_allclose(table["mean"], [0.2, 0.6, 0.8, 0.5], atol=0.02)
+
+
 def test_few_values_and_words_are_groups_of_their_own() -> None:
     weighed = made([0.0, 1.0, 1.0, 0.0])
     items = weighed.items.assign(level=[1, 2, 2, 1], topic=["a", "b", "a", "b"])
