@@ -101,9 +101,16 @@ def append_line(path: Path, line: str) -> None:
         os.close(handle)
 
 
+def plain(value: Any) -> Any:
+    """Return a number or truth value of NumPy as Python's: what `json` calls for others."""
+    if hasattr(value, "dtype") and not value.shape:
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is none of JSON's types")
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON, whole or not at all."""
-    text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+    text = json.dumps(content, ensure_ascii=False, indent=1, default=plain) + "\n"
     # Names of files need not be Unicode; they are spelled as JSON spells them.
     write_text(path, text.encode("utf-8", "backslashreplace").decode("utf-8"))
 

@@ -16,6 +16,7 @@ import xarray as xr
 
 from bayescontam._progress import stage
 from bayescontam._random import check_seed, fresh_seed, stream
+from bayescontam._runs import plain
 from bayescontam._types import FloatArray
 from bayescontam.data.held_out import check_validated
 from bayescontam.data.judgements import Judgements, read_judgements
@@ -279,9 +280,8 @@ def fit_curve(
     kinds = check_kinds(kinds)
     cores = min(chains, usable_cores()) if cores is None else cores
     sampling = Sampling(engine, draws, tune, chains, cores, target_accept)
-    seed = fresh_seed() if seed is None else seed
+    seed = fresh_seed() if seed is None else check_seed(seed)
     check_level(level)
-    check_seed(seed)
     scan = Scan.load(scan) if isinstance(scan, str | os.PathLike) else scan
     if judgements is None:
         judgements = Judgements(pd.DataFrame(columns=list(_GIVEN)).astype(_GIVEN), "no judgements")
@@ -319,7 +319,7 @@ def fit_judged_curve(
 ) -> Curve:
     """Fit P(duplicate | cosine) to judgements, and judge the fit."""
     check_level(level)
-    check_seed(seed)
+    seed = check_seed(seed)
     sampling = sampling or Sampling(draws=1000, tune=TUNE, target_accept=TARGET_ACCEPT)
     thresholds = thresholds or Thresholds()
     outcomes, predictor = separated(judged, validated or {})
@@ -378,7 +378,9 @@ def fit_judged_curve(
         "versions": {name: importlib.metadata.version(name) for name in _VERSIONS},
         "embedder": names.get("embedder"),
     }
-    groups["record"] = xr.Dataset({"json": json.dumps(record), "judged": _judged_text(judged)})
+    groups["record"] = xr.Dataset(
+        {"json": json.dumps(record, default=plain), "judged": _judged_text(judged)}
+    )
     return Curve(xr.DataTree.from_dict(groups))
 
 

@@ -29,6 +29,7 @@ MOST_STORED, FEWEST_STORED = 10_000_000, 200
 _BLOCK = 40_000
 """Most weights (resamples × items) that are held at once: few enough for a core's cache."""
 _STEPS, _HALVINGS, _TOLERANCE = 60, 30, 1e-10
+_ROUNDING = 1e-9  # of counts of right trials, beside their size
 _SURE = 1.79
 """Change of log-odds up to which Newton's step cannot raise the loss.
 
@@ -211,7 +212,9 @@ def regressions(
     """Return intercepts and penalised slopes of all resamples' regressions, dims (resample,)."""
     n = weights * trials
     share = (weights @ correct) / n.sum(axis=1)
-    inside = (share > 0) & (share < 1)
+    # Shares of unequal trials are rounded sums: they may differ from 1 where all were solved.
+    some = weights @ (correct > 0) > 0
+    inside = some & (weights @ (correct < trials * (1 - _ROUNDING)) > 0)
     middle = contamination.mean()
     x = contamination - middle
     right = (weights @ np.stack([correct, correct * x], axis=1))[inside]
@@ -219,7 +222,7 @@ def regressions(
     found = problem.solve(np.stack([logit(share[inside]), np.zeros(inside.sum())], axis=1))
     slope = np.zeros(len(share))
     slope[inside] = found[:, 1]
-    intercept = np.where(share > 0, np.inf, -np.inf)
+    intercept = np.where(some, np.inf, -np.inf)
     intercept[inside] = found[:, 0] - found[:, 1] * middle
     return intercept, slope
 

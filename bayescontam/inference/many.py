@@ -7,11 +7,12 @@ from pathlib import Path as FilePath
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pandas as pd
 
 from bayescontam._files import atomic_path, sha256
 from bayescontam._progress import progress_bar
-from bayescontam._random import fresh_seed
+from bayescontam._random import check_seed, fresh_seed
 from bayescontam._runs import claimed_folder, read_json, write_json
 from bayescontam._text import join_list, printable
 from bayescontam.data.dates import Dates
@@ -177,6 +178,7 @@ def fit_many(
     scale: Scale = options.pop("contamination_scale", "share")
     if options.get("covariates") is not None:  # read once for all tables
         options["covariates"], scale = given_covariates(options["covariates"], scale), "share"
+    seed = None if seed is None else check_seed(seed)
     tables = _tables(responses, each, scale)
     models = options.pop("models", None) or CompiledModels()
     column = each or TABLE
@@ -289,4 +291,6 @@ def _spelled(value: Any) -> str:
     if isinstance(value, str | FilePath) and FilePath(value).is_file():
         return sha256(FilePath(value).read_bytes())
     frame = getattr(value, "frame", None)
-    return _hash(frame) if isinstance(frame, pd.DataFrame) else repr(value)
+    if isinstance(frame, pd.DataFrame):
+        return _hash(frame)
+    return repr(value.item() if isinstance(value, np.generic) else value)

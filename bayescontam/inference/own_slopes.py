@@ -188,7 +188,7 @@ class _PairRows:
             eta += predictor(part, design).sum(axis=0)
         mean, level = first / len(draws), level / len(draws)
         variance = np.maximum(second / len(draws) - mean**2, 0.0)
-        offset, known = _cavity(mean, variance, eta / len(draws), effect, draws, design)
+        offset, known = _cavity(mean, variance, eta / len(draws), effect, guess, draws, design)
         trials = np.maximum(design.n_trials, 1)
         share = design.n_correct / trials
         return cls(mean, offset, np.sqrt(known + effect), level, share, trials * 1.0, guess, x)
@@ -205,6 +205,7 @@ def _cavity(
     variance: FloatArray,
     eta: FloatArray,
     effect: FloatArray,
+    guess: FloatArray,
     draws: Draws,
     design: Design,
 ) -> tuple[FloatArray, FloatArray]:
@@ -218,9 +219,13 @@ def _cavity(
         size = len(design.benchmarks)
         count = np.bincount(design.benchmark_of_item, minlength=size)
         prior = np.bincount(design.benchmark_of_item, of_item, minlength=size) / count
-    p, n = logistic(eta), design.n_trials
-    own = n * p * (1 - p)
-    score, information = (v / (1 + own * effect) for v in (design.n_correct - n * p, own))
+    solved, n = logistic(eta), design.n_trials
+    p = guess + (1 - guess) * solved
+    # The share of right answers that were no guesses: others say nothing of the difficulty.
+    share = np.divide(solved, p, out=np.ones_like(p), where=p > 0)
+    score = (design.n_correct - n * p) * share
+    own = n * solved * (1 - solved) * (1 - guess) * share
+    score, information = (value / (1 + own * effect) for value in (score, own))
     known = variance > _SMALL
     least = 1 / np.maximum(prior[design.benchmark], np.maximum(variance, _SMALL))
     precision = np.maximum(1 / np.where(known, variance, 1.0) - information, least)

@@ -17,6 +17,7 @@ import xarray as xr
 
 from bayescontam._progress import stage
 from bayescontam._random import check_seed, fresh_seed, stream
+from bayescontam._runs import plain
 from bayescontam._types import FloatArray
 from bayescontam.data.covariates import Covariates, Missing
 from bayescontam.data.dates import Dates
@@ -113,7 +114,7 @@ class Options:
         check_smallest_effect(self.smallest_effect)
         if self.item_draws is not None and self.item_draws < 0:
             raise UsageError(f"item_draws: got {self.item_draws}; allowed is 0 or more")
-        check_seed(self.seed)
+        object.__setattr__(self, "seed", check_seed(self.seed))
         draws, chains = self.sampling.draws, self.sampling.chains
         if draws * chains < MIN_DRAWS:
             raise UsageError(
@@ -202,7 +203,7 @@ def _fitted(
     counts = {name: chains * len(at) for name, at in vars(positions).items()}
     record["stored"] = {"sampled": chains * posterior.sizes["draw"]} | counts
     groups = compact(groups, positions, options.store_all)
-    groups["record"] = xr.Dataset({"json": json.dumps(record)})
+    groups["record"] = xr.Dataset({"json": json.dumps(record, default=plain)})
     return Fit(labelled(xr.DataTree.from_dict(groups)))
 
 

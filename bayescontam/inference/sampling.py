@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -54,8 +55,12 @@ class Sampling:
             raise UsageError(f"difficulties: got {self.difficulties!r}; {hint}")
         least = {"draws": 4, "tune": 1, "chains": 2, "cores": 1}
         for name, value in least.items():
-            if getattr(self, name) < value:
-                raise UsageError(f"{name}: got {getattr(self, name)}; at least {value} is needed")
+            given = getattr(self, name)
+            if not isinstance(given, Integral):
+                raise UsageError(f"{name}: got {given!r}; allowed is a whole number")
+            if given < value:
+                raise UsageError(f"{name}: got {given}; at least {value} is needed")
+            object.__setattr__(self, name, int(given))  # of NumPy, say
         if not 0 < self.target_accept < 1:
             raise UsageError(
                 f"target_accept: got {self.target_accept}; allowed is above 0 and below 1"

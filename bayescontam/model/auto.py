@@ -117,7 +117,8 @@ def compose_spec(responses: Responses) -> tuple[ModelSpec, tuple[str, str]]:
             if KINDS in frame and (read_labels(frame[KINDS]) != "").any():
                 block["kinds"] = KINDS
                 blocks.append(f"spillover by kind (column '{KINDS}')")
-            identified = _TWINS if _twins_differ(responses) else _NO_TWINS
+            dose = "p_duplicate" if "p_duplicate" in frame else "contamination"
+            identified = _TWINS if _twins_differ(responses, dose) else _NO_TWINS
             if not clean:
                 identified = f"{_ASSUMED_EASY}. {identified[0].upper()}{identified[1:]}"
             open_question = identified
@@ -147,10 +148,9 @@ def _counts_items(frame: pd.DataFrame) -> bool:
     return bool(may_count_items(benchmark, item, frame["n_trials"].to_numpy(dtype=np.int64)).any())
 
 
-def _twins_differ(responses: Responses) -> bool:
+def _twins_differ(responses: Responses, column: str) -> bool:
     """Return whether models of one base differ in mean contamination on some benchmark."""
     frame = responses.frame
-    column = "contamination" if "contamination" in frame else "p_duplicate"
     clean = frame["model"].map(str).isin(_clean_models(responses))
     dose = frame[column].astype(float).where(~clean, 0)
     base = frame["model"].map(str).map(bases_of(responses))
@@ -213,6 +213,7 @@ def choose_spec(
     spec = spec_with_priors(spec, priors or {})
     if spec.likelihood.has_model_by_item and _counts_items(table.frame):
         notes.append(_REPEATS)
-    if spec.contamination.form != "none":
+    # Latent events are not all alike where their probabilities are.
+    if spec.contamination.form != "none" and spec.contamination.exposure != "latent":
         notes += constant_contamination(table)
     return spec, replace(table, notes=(*table.notes, *notes))

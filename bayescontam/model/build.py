@@ -111,6 +111,8 @@ _WORDS = {
     "sigma_delta": "spread of difficulties on {unit}",
     "sigma_alpha": "spread of discriminations",
     "sigma_eps": "spread of model-by-item effects",
+    "psi": "difficulty of the items that {model} answered, beyond others, on {unit}",
+    "sigma_psi": "spread of how much harder answered items are",
     "zeta": "ability of participant {participant}",
     "xi": "effect of {participant_item} beyond difficulty",
     "sigma_zeta": "spread of participants' abilities",
@@ -212,15 +214,18 @@ def in_words(name: str, place: Mapping[str, object] | None = None) -> str:
     'genuine ability (direct) of m on b'
     >>> in_words("threshold", {"source": "web"})
     'threshold[web]'
+    >>> in_words("p_shift", {"benchmark": "b"})
+    'p_shift[b]'
     """
-    labels = {dim: printable(str(label), WIDTH) for dim, label in (place or {}).items()}
+    given = {dim: printable(str(label), WIDTH) for dim, label in (place or {}).items()}
+    labels = dict(given)
     if "benchmark" in labels or "concept" in labels:
         labels["unit"] = labels.get("concept") or labels.get("benchmark", "")
     words = _WORDS.get(name)
     if words is None and {"model", "unit"} <= set(labels):
         words = f"{effect_words(name)} of {{model}} on {{unit}}"
     if words is None:
-        return name + (f"[{', '.join(labels.values())}]" if labels else "")
+        return name + (f"[{', '.join(given.values())}]" if given else "")
     # A spread without a dim is one for all.
     return words.format_map(_Labels(labels)).removesuffix(" of  on ").removesuffix(" on ")
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,12 +119,9 @@ def add_checkpoints(
             [Fault(source, f"got {got!r}, allowed is a number or nothing", column=CHECKPOINT)]
         )
     of_rows = pd.Series(values, index=frame.index).groupby(frame["model"].map(str), sort=False)
-    if (mixed := of_rows.nunique(dropna=False)).gt(1).any():
-        names = join_list(mixed.index[mixed > 1])
-        problem = f"models with more than one checkpoint: {names}"
-        raise DataError([Fault(source, problem, column=CHECKPOINT)], "Give each model one.")
+    _refuse_several(of_rows, CHECKPOINT, "checkpoint", source)
     place = of_rows.first().reindex(models).to_numpy()
-    run, number = _runs_of(lineage, frame, models)
+    run, number = _runs_of(lineage, frame, models, source)
     start, steps, widths = np.arange(len(models)), [], []
     for own in np.unique(number[np.isfinite(place)]):
         members = np.flatnonzero((number == own) & np.isfinite(place))
@@ -150,17 +148,26 @@ def add_checkpoints(
 
 
 def _runs_of(
-    lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...]
+    lineage: Lineage, frame: pd.DataFrame, models: tuple[str, ...], source: str
 ) -> tuple[NDArray[np.object_], IntArray]:
     """Return the run of each model in words, its base and run, and as a number in their order."""
     own = pd.Series("", index=list(models))
     if RUN in frame:
-        given = read_labels(frame[RUN])
-        own = given.groupby(frame["model"].map(str), sort=False).first().reindex(models)
+        of_rows = read_labels(frame[RUN]).groupby(frame["model"].map(str), sort=False)
+        _refuse_several(of_rows, RUN, "run", source)
+        own = of_rows.first().reindex(models)
     pairs = [(lineage.bases[a], str(run)) for a, run in zip(lineage.base, own, strict=True)]
     order = {pair: at for at, pair in enumerate(sorted(set(pairs)))}  # words may be those of two
     words = [f"{base}, {run}" if run else base for base, run in pairs]
     return np.array(words, object), np.array([order[pair] for pair in pairs], dtype=np.int64)
+
+
+def _refuse_several(of_rows: Any, column: str, what: str, source: str) -> None:
+    """Refuse models whose rows, grouped by model, have several values of a column."""
+    counts = of_rows.nunique(dropna=False)
+    if counts.gt(1).any():
+        problem = f"models with more than one {what}: {join_list(counts.index[counts > 1])}"
+        raise DataError([Fault(source, problem, column=column)], "Give each model one.")
 
 
 def _refuse_disorder(members: list[str], place: FloatArray, responses: Responses, run: str) -> None:

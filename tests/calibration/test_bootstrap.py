@@ -184,6 +184,22 @@ def test_a_score_without_errors_or_successes_has_no_overfitting(score: int) -> N
         assert reported.loc[name, ["mean", *BOUNDS]].tolist() == [value] * 9
 
 
+def test_a_resample_without_errors_is_one_however_many_trials_items_have() -> None:
+    """All but one of 448 trials: shares of right trials are sums that are rounded."""
+    rng = np.random.default_rng(0)
+    trials = rng.choice([8, 9, 10], 50)
+    right = trials.copy()
+    right[0] -= 1
+    frame = pd.DataFrame({
+        "model": "m", "benchmark": "b", "item": [f"i{k}" for k in range(50)], "n_correct": right,
+        "n_trials": trials, "contamination": np.linspace(0, 1, 50),
+    })  # fmt: skip
+    found = resample(frame, np.random.default_rng(0))
+    genuine, slope = (found[name, "m", "b"] for name in ("genuine_ability_direct", "slope"))
+    assert 0.3 < (genuine == 1).mean() < 0.43  # a third lack the item: (49 / 50) ** 50
+    np.testing.assert_array_equal(slope == 0, genuine == 1)
+
+
 def test_a_slope_without_contamination_is_zero() -> None:
     frame = answers(50, 11).assign(contamination=0.3)
     reported = bootstrap_rows(frame, np.random.default_rng(1)).set_index("quantity")

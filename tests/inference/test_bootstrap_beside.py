@@ -54,6 +54,23 @@ def fitted(frame: pd.DataFrame, spec: str = "hierarchical", **options: Any) -> F
         )  # fmt: skip
 
 
+def test_numbers_of_numpy_are_stored_as_numbers(tmp_path: Path) -> None:
+    """As in ``for seed in np.arange(5)``: a fit must not end where it is stored."""
+    sampling = Sampling(draws=np.int64(100), chains=np.int64(2), tune=np.int32(700))
+    options = {
+        "item_draws": np.int64(5), "population": np.True_, "reference": np.float32(0.25),
+        "level": np.float32(0.5),
+    }  # fmt: skip
+    with drawn_from_prior():
+        made = fit_responses(
+            Responses.from_frame(table()), load_model("hierarchical"),
+            Options(seed=np.int64(1), sampling=sampling, **options),  # type: ignore[arg-type]
+        )  # fmt: skip
+    assert made.record["seed"] == 1
+    made.to_netcdf(tmp_path / "fit.nc")
+    assert Fit.from_netcdf(tmp_path / "fit.nc").record == made.record
+
+
 @pytest.fixture(scope="module")
 def fit() -> Fit:
     return fitted(table())

@@ -83,6 +83,7 @@ def test_progress_is_on_the_error_stream_and_seeds_are_those_of_pymc(
         ({"engine": "nutpy"}, "engine: got 'nutpy'; did you mean 'nutpie'?"),
         ({"draws": 1}, "draws: got 1; at least 4 is needed"),
         ({"chains": 1}, "chains: got 1; at least 2 is needed"),
+        ({"tune": 300.5}, "tune: got 300.5; allowed is a whole number"),
         ({"target_accept": 1.0}, "target_accept: got 1.0; allowed is above 0 and below 1"),
     ],
 )

@@ -9,7 +9,7 @@ from scipy import stats
 
 from bayescontam.data.responses import Responses
 from bayescontam.errors import DataError, SpecError
-from bayescontam.model.auto import compose_spec
+from bayescontam.model.auto import choose_spec, compose_spec
 from bayescontam.model.build import build
 from bayescontam.model.design import make_design
 from bayescontam.model.lineage import bases_of
@@ -50,6 +50,18 @@ def test_optional_columns_that_hold_nothing_add_nothing(nothing):
     assert (spec.ability.lineage, spec.ability.checkpoints) == ("base", "independent")
     assert spec.contamination.kinds == ""
     assert "lineage and spillover (column 'base': 1 base of several models)" in notes[0]
+
+
+def test_notes_read_the_column_that_the_model_spec_reads():
+    """Twins of one contamination, of which one has duplicates of half of its items."""
+    p = [0.8, 0.0, 0.8, 0.0] + [0.0] * 4
+    responses = table({"a": "x", "b": "x"}, contamination=0.3, p_duplicate=p)
+    spec, given = choose_spec("auto", responses)
+    assert spec.contamination.exposure == "latent"
+    notes = "\n".join(given.notes)
+    assert "models of one base show by their different exposure" in notes
+    assert "no models of one base differ" not in notes
+    assert "does not vary" not in notes
 
 
 def test_words_for_nothing_are_no_kind_and_no_run():
@@ -292,6 +304,15 @@ def test_runs_of_one_base_are_distinguished_by_a_column():
     responses = run_table(PLACES | {"late": 2}, DOSES, run="")
     responses.frame.loc[responses.frame["model"] == "late", "run"] = "second"
     assert make_design(spec_of("twins", **WALK), responses).lineage.walk[1].shape == (4, 1)
+
+
+@pytest.mark.parametrize("other", ["second", ""])
+def test_a_model_is_of_one_run(other):
+    """Of whichever run its first row is would depend on the order of rows."""
+    responses = run_table(PLACES, DOSES, run="first")
+    responses.frame.loc[responses.frame.index[-1], "run"] = other
+    with pytest.raises(DataError, match="run: models with more than one run: 'late'"):
+        make_design(spec_of("twins", **WALK), responses)
 
 
 @pytest.mark.parametrize("name", ["spillover", "twins"])

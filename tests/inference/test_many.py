@@ -241,7 +241,8 @@ def test_a_folder_of_fits_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     stop = set()
     fit_many(tables, "week", "ability", folder=folder, **options)
     assert fitted == ["first", "same layout"]
-    fits = fit_many(tables, "week", "ability", folder=folder, **options)
+    of_numpy = {"draws": np.int64(100), "seed": np.int64(options["seed"])}
+    fits = fit_many(tables, "week", "ability", folder=folder, **options | of_numpy)
     assert fitted == ["first", "same layout"]
     assert fits["first"].record["seed"] == 4
     tables = {"first": TABLES["first"], "same layout": TABLES["first doses"], "third": week(8)}

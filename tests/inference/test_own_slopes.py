@@ -164,3 +164,46 @@ def test_models_without_effect_are_found_at_the_nominal_rate(trials, effect):
     assert found <= stats.binom.isf(1e-4, 800, 0.05)
     # And it is no test that never finds anything.
     assert shown >= 400
+
+
+def exact_difficulties(correct, eta, guess, rng, count=60):
+    """Return draws of each item's difficulty, a priori standard Normal, given everything else."""
+    nodes = np.linspace(-5, 5, 201)
+    p = guess + (1 - guess) * expit(eta[..., None] - nodes)
+    height = np.where(correct[..., None] == 1, np.log(p), np.log1p(-p)).sum(axis=0) - nodes**2 / 2
+    weight = np.exp(height - height.max(axis=1, keepdims=True))
+    below = np.cumsum(weight / weight.sum(axis=1, keepdims=True), axis=1)
+    return nodes[(below > rng.random((count, len(below), 1))).argmax(axis=2)]
+
+
+@pytest.mark.parametrize("guess", [0.0, 0.5])
+def test_slopes_are_those_of_the_truth_where_answers_are_guessed(guess):
+    """Four models of the same slope in each of four tables of 2,000 items.
+
+    Were they independent, their mean would be farther from it than four standard errors with a
+    probability below 1e-4.
+    """
+    spec = load_model("hierarchical")
+    spec = spec.model_copy(
+        update={"likelihood": spec.likelihood.model_copy(update={"guess": guess})}
+    )
+    rng, items, slope = np.random.default_rng(10), 2000, 2.0
+    dose = np.tile([0.0, 1.0], items // 2)
+    layout = build(spec, Responses.from_frame(frame_of(np.zeros((4, items), int), dose)))
+    slopes, sds = [], []
+    for _ in range(4):
+        eta = np.full((4, 1), -2.0) + slope * dose
+        p = guess + (1 - guess) * expit(eta - rng.normal(size=items))
+        correct = (rng.random((4, items)) < p).astype(int)
+        delta = exact_difficulties(correct, eta, guess, rng)
+        size = len(delta)
+        draws = Draws(
+            np.full((size, 4), -2.0 + slope / 2), np.full((size, 4), slope), delta, None, None,
+            sigma_delta=np.ones((size, 1)),
+        )  # fmt: skip
+        built = replace(layout, design=replace(layout.design, n_correct=correct.ravel()))
+        own = own_slopes(draws, built, np.full((4, 1), PRIOR))
+        slopes.append(own.slope[:, 0])
+        sds.append(own.sd[:, 0])
+    assert abs(np.mean(slopes) - slope) < 4 * np.mean(sds) / np.sqrt(np.size(slopes))
+    assert 0.6 < np.std(slopes) / np.mean(sds) < 1.5
