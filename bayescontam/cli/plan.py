@@ -153,6 +153,8 @@ def plan(
     ):
         if value is not None and other is None:
             raise UsageError(f"--{option}: is of no use without --{needed}; give both, or neither")
+    if solve is not None and _is_given(ctx, solve):
+        raise UsageError(f"--{solve}: it is solved for; leave it out")
     with stage(not quiet, "preparing the designs"):
         from bayescontam._random import check_seed
         from bayescontam.power.power import (
@@ -188,12 +190,16 @@ def plan(
         print_lines([*lines, *plan_notes(found.table, truth, found.request, found.seed)])
 
 
+def _is_given(ctx: Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
 def _refuse_idle(ctx: Context) -> None:
     """Refuse options that were given and have no use with twins."""
     used = []
     for name in ctx.params:
-        source = ctx.get_parameter_source(name)
-        if name not in _WITH_TWINS and source is not None and source.name != "DEFAULT":
+        if name not in _WITH_TWINS and _is_given(ctx, name):
             used.append(f"--{name.replace('_', '-')}")
     if used:
         raise UsageError(
@@ -253,9 +259,6 @@ def _designs(
     given = {"items": items, "models": models, "benchmarks": benchmarks, "generations": generations}
     sizes = {name: _numbers(name, text) for name, text in given.items()}
     if solve is not None:
-        start = sizes[solve]
-        if len(start) > 1 and not (solve == "items" and items == _ITEMS):
-            raise UsageError(f"--{solve}: it is solved for; leave it out")
         least = clean + 1 if solve == "models" else 1  # what is solved for may be anything
         sizes[solve] = [max(least, *sizes[solve])]
         several = [name for name, values in sizes.items() if len(values) > 1]

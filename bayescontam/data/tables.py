@@ -468,8 +468,8 @@ def write_table(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
             frame.to_parquet(temporary, index=False)
             return
         texts = frame.select_dtypes(["str", "object"])
-        cells = (texts[name].str.contains("\0", regex=False, na=False).any() for name in texts)
-        if any("\0" in str(name) for name in frame) or any(cells):
+        cells = (cell for name in texts for cell in texts[name])
+        if any("\0" in each for each in (*map(str, frame), *cells) if isinstance(each, str)):
             raise UsageError(
                 f"{printable(os.fspath(path))}: a name holds a NUL character, which no CSV file "
                 "can; write .parquet"

@@ -95,6 +95,11 @@ def test_contamination_of_a_table_is_taken(run: Run, tmp_path: Path) -> None:
         (("--solve", "models", "--width", "0.1"), "say how many items there are"),
         (("--solve", "items", "--width", "0.1", "--models", "1,2"), "--models: with --solve"),
         (("--solve", "items", "--width", "0.1", "--items", "9,5"), "--items: it is solved for"),
+        (("--solve", "items", "--width", "0.1", "--items", "500"), "--items: it is solved for"),
+        (
+            ("--solve", "models", "--width", "0.1", "--items", "9", "--models", "4"),
+            "--models: it is solved for",
+        ),
         (("--responses", "none.csv", "--contamination", "0.2"), "--contamination: leave it out"),
         (("--responses", "none.csv"), "none.csv"),
         (("--model", "concepts"), "ability.by = 'concept'"),

@@ -27,6 +27,7 @@ from bayescontam.data.validation import (
     FaultList,
     check_choice,
     need_columns,
+    read_labels,
     read_names,
     read_numbers,
     validate_unique,
@@ -242,8 +243,7 @@ def _read(file: Path, tasks: ArcTasks | None) -> pd.DataFrame:
     found["has_explanation"] = "explanation" in table
     found["explained"] = True
     if "explanation" in table:
-        text = table["explanation"].astype(object)
-        found["explained"] = (text.where(text.notna(), "").astype(str).str.strip() != "").to_numpy()
+        found["explained"] = (read_labels(table["explanation"]) != "").to_numpy()
     found["attempt"] = 1.0
     if "attempt" in table:
         found["attempt"] = _whole(table["attempt"], "attempt", 1, faults)

@@ -299,6 +299,8 @@ def _old_submission(file: Path, importing: Importing) -> Iterator[Prediction]:
                 )
             for number, row in enumerate(rows, start=1):
                 with importing.row(file, f"row {number}"):
+                    if None in row:
+                        raise ValueError("more cells than names; attempts stand in one, by blanks")
                     task, _, test = (row["output_id"] or "").rpartition("_")
                     if not task or not test.isdecimal():
                         raise ValueError("output_id is not of the form TASK_NUMBER")

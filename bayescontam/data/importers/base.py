@@ -292,6 +292,11 @@ def of_one_kind(column: pd.Series) -> pd.Series:
     there = column.dropna()
     kinds = {_kind(value) for value in there}
     if len(kinds) < 2 and "huge" not in kinds:
+        if len(there) < len(column):  # pandas would make whole numbers inexact, and truths objects
+            if kinds == {"truth"}:
+                return column.astype("boolean")
+            if all(isinstance(value, int) for value in there):
+                return column.astype("Int64")
         return column.infer_objects()
     return there.map(str).reindex(column.index).astype("str")
 

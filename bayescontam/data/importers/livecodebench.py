@@ -209,7 +209,14 @@ def _cutoffs(
     else:
         table = _table(Path(path))
         full = {models[name][0]: name for name in names if name in models and models[name][0]}
-        dates = {full.get(name, name): day for name, day in table.items()}
+        dates = {}
+        for given, day in table.items():
+            name = full.get(given, given)
+            if dates.setdefault(name, day) != day:
+                raise UsageError(
+                    f"--cutoffs {printable(str(path))}: '{printable(name, 60)}' has two cutoffs, by"
+                    " its full name and by its short one; give it one"
+                )
         unused = sorted(set(dates) - set(names))
         if len(unused) == len(dates):
             raise UsageError(

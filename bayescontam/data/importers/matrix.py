@@ -1,6 +1,7 @@
 """Matrices of models by items, and the input of py-irt (JSON Lines of subjects), to responses."""
 
 import os
+import re
 from pathlib import Path
 from typing import Literal, Unpack
 
@@ -25,6 +26,7 @@ from bayescontam.data.validation import (
 from bayescontam.errors import UsageError
 
 _ODD = "give the value from which a response is correct (threshold, --threshold)"
+_INDEX = re.compile(r"__index_level_\d+__")  # columns of pandas' indices in Parquet
 _ENDINGS = (".jsonlines", ".jsonl", ".jsonlines.gz", ".jsonl.gz")
 type Items = Literal["columns", "rows"]  # where the items of a matrix stand
 
@@ -103,6 +105,11 @@ def import_matrix(
             f"{source}: no column {join_list(absent)}; found {join_list(table.columns)}"
         )
     cells = [name for name in table.columns if name not in aside]
+    if index := [name for name in cells if _INDEX.fullmatch(name)]:
+        raise UsageError(
+            f"{printable(source)}: {join_list(index)} is an index that pandas stored, no item;"
+            " store the table without it (index=False), or name it by --names"
+        )
     faults = FaultList(source, np.arange(1, len(table) + 1))
     given = read_names(table, label, faults, exact=True)
     flag_near_duplicates(given, label, faults)

@@ -28,6 +28,7 @@ class _Report(NamedTuple):
     failed: Set[str] = frozenset()
     not_run: Set[str] = frozenset()
     whole: bool = True  # whether every instance is in one of the lists
+    of_board: bool = False  # whether all others of the benchmark count as not resolved
 
 
 def import_swe_bench(
@@ -171,7 +172,7 @@ def _report(content: Mapping[str, Any]) -> _Report | None:
         failed |= _ids(content, "reset_failed") - resolved
         generated, none = _ids(content, "generated"), _ids(content, "no_generation")
         missed = ((generated | none) - resolved) - failed
-        return _Report(resolved, missed, failed - resolved, whole=bool(generated))
+        return _Report(resolved, missed, failed - resolved, whole=bool(generated), of_board=True)
     found = {
         name: own["resolved"]
         for name, own in content.items()
@@ -200,7 +201,8 @@ def _trials(
         if unknown := sorted((report.resolved | missed | failed) - universe):
             problem = f"{len(unknown):,} ids are not in --items: {join_list(unknown, 4)}"
             raise DataError([Fault(run.file, problem)], "give the instances of this benchmark")
-        missed = universe - report.resolved - failed - report.not_run
+        if report.of_board or not report.whole:  # of other reports the rest was not run
+            missed = universe - report.resolved - failed - report.not_run
     importing.left_out.add(run.benchmark, "instance was not run", len(report.not_run))
     if errors == "leave-out":
         importing.left_out.add(run.benchmark, "error in the instance", len(failed))

@@ -332,3 +332,12 @@ def test_rules_and_responses_may_not_be_one_file(attempts: Path, tmp_path: Path)
     assert done.returncode == 2
     assert b"is --out too" in done.stderr
     assert not (tmp_path / "r.csv").exists()
+
+
+def test_words_for_nothing_are_no_explanation(tmp_path: Path) -> None:
+    """R writes NA for missing text."""
+    file = tmp_path / "people.csv"
+    rows = [f"{who},t1,1,1,{text}" for who, text in (("ann", "why"), ("bob", "NA"), ("cat", ""))]
+    file.write_text("\n".join(["participant,item,attempt,correct,explanation", *rows]) + "\n")
+    found = bayescontam.import_arc_people(file, exclude_explanations=1)
+    assert found.frame["participant"].tolist() == ["ann"]

@@ -243,6 +243,7 @@ def test_missing_predictions_are_an_error_or_counted(tmp_path: Path, tasks: Path
         ("s.json", '{"turn": [{"guess": [[1]]}]}', "allowed are attempt_1"),
         ("s.csv", "id,output\nturn_0,|12|\n", "needs the columns output_id and output"),
         ("s.csv", "output_id,output\nturn,|12|\n", "form TASK_NUMBER"),
+        ("s.csv", "output_id,output\nturn_0,|12|,|21|\n", "more cells than names; attempts"),
         ("s.jsonl", '{"task": "turn", "grid": [[1]], "reply": "1"}', "one of 'grid' and 'reply'"),
         ("s.jsonl", '{"task": "turn", "test": -1, "grid": [[1]]}', "from 0 on"),
         ("s.jsonl", '{"task": 3, "grid": [[1]]}', "needs 'task'"),

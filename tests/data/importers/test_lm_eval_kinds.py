@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import bayescontam
 from bayescontam.data.importers.lm_eval import import_lm_eval
+from bayescontam.data.tables import write_table
 from bayescontam.errors import DataError, UsageError
 from tests.support.write_logs import MODEL, lm_eval, sample, trials
 
@@ -169,3 +171,33 @@ def test_a_cause_has_one_message_a_file(tmp_path: Path) -> None:
     assert len(caught.value.faults) == 1
     assert "line 4: document 0 again, with filter 'x'" in str(caught.value)
     assert "(and 2 more like it, up to line 6)" in str(caught.value)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_columns_with_gaps_come_back_as_they_were(tmp_path: Path, ending: str) -> None:
+    docs = [
+        {"hard": True, "big": 2**60, "share": 0.5},
+        {"hard": None, "big": None, "share": None},
+        {"hard": False, "big": 2**60 + 1, "share": 2},
+    ]
+    rows = [
+        {"doc_id": i, "doc_hash": f"h{i}", "filter": "none", "metrics": ["acc"], "acc": 1.0,
+         "resps": [["0"]], "filtered_resps": ["0"], "doc": doc}
+        for i, doc in enumerate(docs)
+    ]  # fmt: skip
+    folder = tmp_path / "m"
+    folder.mkdir()
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "samples_quiz_2026-01-31T12-00-00.jsonl").write_text(lines)
+    keep = ["doc.hard", "doc.big", "doc.share"]
+    found = bayescontam.import_lm_eval(tmp_path, model="x", keep=keep)
+    out = tmp_path / f"out.{ending}"
+    write_table(out, found.frame)
+    for table in (found.frame, bayescontam.read_responses(out).frame):
+        there = table[table["item"] != table["item"].iloc[1]]
+        assert [int(value) for value in there["big"]] == [2**60, 2**60 + 1]
+        assert [str(value) for value in there["hard"]] == ["True", "False"]
+        assert there["share"].astype(float).tolist() == [0.5, 2.0]
+        gaps = table[["hard", "big", "share"]].iloc[1]
+        assert (gaps.isna() | (gaps == "")).all()  # unknown columns of CSV files are texts
+    bayescontam.Responses.from_frame(found.frame)

@@ -108,3 +108,14 @@ def test_a_wide_matrix_is_read_whole(tmp_path: Path) -> None:
     assert len(found.frame) == cells.size
     means = found.frame.groupby("model")["n_correct"].mean()
     assert np.allclose(means[table["model"]], cells.mean(axis=1))
+
+
+def test_an_index_that_pandas_stored_is_no_item(tmp_path: Path) -> None:
+    table = pd.DataFrame({"model": ["a", "b"], "q1": [1, 0]}, index=[1, 0])
+    table.to_parquet(tmp_path / "m.parquet")
+    with pytest.raises(UsageError, match="'__index_level_0__' is an index that pandas stored"):
+        import_matrix(tmp_path / "m.parquet", benchmark="quiz")
+    named = table.set_index("model").rename_axis(None)
+    named.to_parquet(tmp_path / "n.parquet")
+    found = import_matrix(tmp_path / "n.parquet", benchmark="quiz", names="__index_level_0__")
+    assert found.frame[["model", "n_correct"]].to_numpy().tolist() == [["a", 1], ["b", 0]]

@@ -234,6 +234,32 @@ def test_swe_bench_reports_of_the_harness(tmp_path: Path) -> None:
     assert "1 instances with an error count as incorrect" in found.notes
 
 
+def test_swe_bench_instances_that_were_not_run_are_missing(tmp_path: Path) -> None:
+    """Also where all instances of the benchmark are given: reports state what they missed."""
+    ids = tmp_path / "ids.txt"
+    ids.write_text("a\nb\nc\nd\n")
+    part = {
+        "total_instances": 4,
+        "submitted_ids": ["a", "b"],
+        "completed_ids": ["a", "b"],
+        "resolved_ids": ["a"],
+        "unresolved_ids": ["b"],
+        "error_ids": [],
+        "empty_patch_ids": [],
+    }
+    file = dump(tmp_path / "whole" / "org__m.run1.json", part)
+    for item, right in (("a", True), ("b", False)):
+        own = tmp_path / "logs" / "run_evaluation" / "run1" / "org__m" / item / "report.json"
+        dump(own, {item: {"resolved": right}})
+    for place in (file, tmp_path / "logs"):
+        found = bayescontam.import_swe_bench(place, items=ids)
+        assert [row[2:] for row in rows(found)] == [["a", 1, 1], ["b", 0, 1]]
+        assert not [note for note in found.notes if "copy" in note]
+    ids.write_text("a\nc\n")
+    with pytest.raises(DataError, match="ids are not in --items"):
+        bayescontam.import_swe_bench(file, items=ids)
+
+
 @pytest.mark.parametrize("name", ["ids.txt", "ids.json", "ids.csv", "ids.table.txt"])
 def test_swe_bench_results_of_the_leaderboard_need_all_instances(tmp_path: Path, name: str) -> None:
     board = tmp_path / "verified"
@@ -371,6 +397,7 @@ def test_livecodebench_cutoffs_from_a_table(tmp_path: Path) -> None:
         ("model,cutoff\nZ,2024-01-31\n", UsageError, "none of its models is in the results"),
         ("model,day\nA,2024-01-31\n", UsageError, "no column 'cutoff'; found 'model', 'day'"),
         ("model,cutoff\nA,2024-01-31\nA,2024-01-30\n", DataError, "another cutoff than before"),
+        ("model,cutoff\nA,2024-01-31\norg/a,2024-01-30\n", UsageError, "'A' has two cutoffs"),
     ):
         table.write_text(text)
         with pytest.raises(error, match=message):
