@@ -109,6 +109,8 @@ class VerdictGains:
         left = self._variance.copy()
         free = left > 0
         for _ in range(count):
+            if not free.any():
+                break
             removed = (self._cross**2).sum(axis=0) / np.where(free, left, 1.0)
             removed[~free] = -np.inf
             best = int(removed.argmax())
@@ -223,7 +225,12 @@ def informative_pairs(
             " duplicate: fit one without --kind"
         )
     pairs = _without_judged(candidates(scan, count, "pairs", benchmarks), curve, judge)
+    pairs = pairs[pairs["cosine"] >= floor]
     targets, weights = _targets(scan.items, item, benchmarks)
+    problem = f"no verdict that is left is expected to inform on {_named(item)}"
+    nothing = DataError([Fault(str(scan.folder), problem)])
+    if pairs.empty:
+        raise nothing
     weighed = item_contamination(scan, curve, floor=floor, draws=draws, progress=progress)
     offered = _Offered(scan, curve, pairs, floor, draws)
     duplicate = offered.duplicates(progress)
@@ -233,8 +240,7 @@ def informative_pairs(
     )  # fmt: skip
     chosen = gains.choose(count)
     if not chosen:
-        problem = f"no verdict that is left is expected to inform on {_named(item)}"
-        raise DataError([Fault(str(scan.folder), problem)])
+        raise nothing
     rows = with_texts(offered.pairs.iloc[chosen], scan)
     figures = {"mean": gains.mean, "sd": gains.variance, "sd_expected": gains.left}
     expected = targets.assign(**figures)
@@ -301,7 +307,7 @@ class _Offered:
         listed = [matches.listed(key) for key in keys]
         at = [np.arange(len(rows)) for rows in listed]
         place = pd.concat(listed).assign(at=np.concatenate(at))
-        pairs = pairs[pairs["cosine"] >= floor].merge(place, on=_KEYS, how="left")
+        pairs = pairs.merge(place, on=_KEYS, how="left")
         # What the tail holds stands for itself only once it is judged, and is offered before.
         judged = pd.MultiIndex.from_frame(curve.outcomes[_KEYS])
         known = pairs["at"].notna() | ~pd.MultiIndex.from_frame(pairs[_KEYS]).isin(judged)

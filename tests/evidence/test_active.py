@@ -192,6 +192,18 @@ def test_nothing_to_learn(tmp_path: Path) -> None:
         informative_pairs(made, sure, draws=20)
 
 
+def test_nothing_left_to_judge(scan: Scan) -> None:
+    """As at the end of judging, fitting and choosing again; or with a floor above all cosines."""
+    names = [f"{name}{i}" for name in ("low", "middle", "high") for i in range(6)]
+    every = [judged(name, name, 0) for name in names]
+    every += [judged("middle0", "tail", 0), judged("low0", "far", 0)]
+    known = curve(judged=every, judges={"Ada": (0.97, 0.99)})
+    with pytest.raises(DataError, match="no verdict that is left is expected to inform"):
+        informative_pairs(scan, known, 3, judge="Ada", draws=40)
+    with pytest.raises(DataError, match="no verdict that is left is expected to inform"):
+        informative_pairs(scan, curve(), 3, floor=0.99, draws=40)
+
+
 def test_chosen_verdicts_narrow_intervals_more_than_random_ones() -> None:
     """Of ``make bench-all`` two scans; with this seed, so that it cannot fail by chance."""
     table = compare(range(2), seed=3, last=60)
